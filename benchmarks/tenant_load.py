@@ -20,7 +20,7 @@ from opserve_client import (
     Im2colBackward,
     OpserveError,
 )
-from opserve_server.allocator import spare_what_is_loaded
+from opserve_server.allocator import freeze_loaded_objects
 
 SMALL, WHOLE = "small call", "whole call"
 RATES_PER_S = {SMALL: 6.0, WHOLE: 1.0}
@@ -167,7 +167,7 @@ async def serve(address: str) -> None:
         load = TenantLoad(session, new_mark())
         await load.small_call()
         await load.whole_call()
-        spare_what_is_loaded()  # its own pauses are none of the service's
+        freeze_loaded_objects()  # its own pauses are none of the service's
         say(load.secrets)
         while line := await asyncio.to_thread(sys.stdin.readline):
             say(asdict(await load.work(**json.loads(line))))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from opserve_server.core.audit import AuditEntry
-from opserve_server.core.infos import DeviceInfo, ResourceUse, SessionInfo
+from opserve_server.core.info import DeviceInfo, ResourceUse, SessionInfo
 from opserve_server.core.tenants import Tenant
 
 

@@ -45,8 +45,8 @@ def audited() -> Generator[None]:
     except Exception as error:
         call = CALL.get()
         assert call is not None, "every API has made it"
-        told = error.message if isinstance(error, OpserveError) else "internal error"
-        call.audited = shortened(told)
+        message = error.message if isinstance(error, OpserveError) else "internal error"
+        call.audited = shortened(message)
         raise
 
 
@@ -55,7 +55,7 @@ def detail_of(request: Any, **more: str) -> str:  # noqa: ANN401  # a dataclass
     given = given_in(request)
     limits: dict[str, object] = given.pop("quota", {})
     pairs: dict[str, object] = {**given, **more, **limits}
-    return shortened(" ".join(f"{name}={_told(value)}" for name, value in pairs.items()))
+    return shortened(" ".join(f"{name}={_formatted(value)}" for name, value in pairs.items()))
 
 
 def given_in(values: Any) -> dict[str, Any]:  # noqa: ANN401  # a dataclass
@@ -69,7 +69,7 @@ def given_in(values: Any) -> dict[str, Any]:  # noqa: ANN401  # a dataclass
     return given
 
 
-def _told(value: object) -> str:
+def _formatted(value: object) -> str:
     parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
     text = ",".join(map(str, parts))
     return text if _PLAIN.fullmatch(text) else json.dumps(text)

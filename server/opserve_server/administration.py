@@ -161,116 +161,128 @@ class Administration:
             yield
             await self._identity.refresh()
 
-    async def _create_tenant(self, asked: CreateTenant) -> OneTenant:
-        quota = asked.quota or Quota()
-        between("weight", asked.weight, *WEIGHTS)
-        between("priority_limit", asked.priority_limit, *PRIORITY_LIMITS)
+    async def _create_tenant(self, request: CreateTenant) -> OneTenant:
+        quota = request.quota or Quota()
+        between("weight", request.weight, *WEIGHTS)
+        between("priority_limit", request.priority_limit, *PRIORITY_LIMITS)
         check_quota(quota)
         tenant = Tenant(
-            name=new_tenant_name(asked.tenant),
+            name=new_tenant_name(request.tenant),
             quota=quota,
-            weight=1 if asked.weight is None else asked.weight,
-            priority_limit=asked.priority_limit or 0,
+            weight=1 if request.weight is None else request.weight,
+            priority_limit=request.priority_limit or 0,
         )
-        await self._store.tenants.create(tenant, audit=self._entry(asked))
+        await self._store.tenants.create(tenant, audit=self._entry(request))
         return OneTenant(tenant=tenant)
 
-    async def _update_tenant(self, asked: UpdateTenant) -> OneTenant:
-        quota = asked.quota or Quota()
-        between("weight", asked.weight, *WEIGHTS)
-        between("priority_limit", asked.priority_limit, *PRIORITY_LIMITS)
+    async def _update_tenant(self, request: UpdateTenant) -> OneTenant:
+        quota = request.quota or Quota()
+        between("weight", request.weight, *WEIGHTS)
+        between("priority_limit", request.priority_limit, *PRIORITY_LIMITS)
         check_quota(quota)
-        limits = given_in(quota) | dict.fromkeys(resources(asked.unlimited))
+        limits = given_in(quota) | dict.fromkeys(resources(request.unlimited))
         names = ("weight", "priority_limit", "disabled")
-        members = {name: value for name, value in given_in(asked).items() if name in names}
+        members = {name: value for name, value in given_in(request).items() if name in names}
 
         def changed(tenant: Tenant) -> Tenant:
             return replace(tenant, **members, quota=replace(tenant.quota, **limits))
 
-        if not asked.force:
+        if not request.force:
             before = await self._store.directory()
             after = {
-                name: changed(tenant) if name == asked.tenant else tenant
+                name: changed(tenant) if name == request.tenant else tenant
                 for name, tenant in before.tenants.items()
             }
             self._check(replace(before, tenants=after))
-        audit = self._entry(asked)
+        audit = self._entry(request)
         return OneTenant(
-            tenant=await self._store.tenants.update(asked.tenant, change=changed, audit=audit)
+            tenant=await self._store.tenants.update(request.tenant, change=changed, audit=audit)
         )
 
-    async def _delete_tenant(self, asked: DeleteTenant) -> Nothing:
-        if not asked.force:
+    async def _delete_tenant(self, request: DeleteTenant) -> Nothing:
+        if not request.force:
             before = await self._store.directory()
-            left = {name: one for name, one in before.tenants.items() if name != asked.tenant}
-            self._check(replace(before, tenants=left))
-        await self._store.tenants.delete(asked.tenant, audit=self._entry(asked))
+            remaining = {
+                name: one for name, one in before.tenants.items() if name != request.tenant
+            }
+            self._check(replace(before, tenants=remaining))
+        await self._store.tenants.delete(request.tenant, audit=self._entry(request))
         return Nothing()
 
-    async def _create_key(self, asked: CreateKey) -> NewKey:
-        between("lifetime_s", asked.lifetime_s, 1.0, LIFETIME_MAXIMUM_S)
+    async def _create_key(self, request: CreateKey) -> NewKey:
+        between("lifetime_s", request.lifetime_s, 1.0, LIFETIME_MAXIMUM_S)
         text, now = new_key(), self._clock()
         digest = sha256_of(text)
         key = KeyRecord(
             id=digest.hex()[:8],
             sha256=digest,
-            principal=principal_of(asked.tenant, asked.principal, asked.scopes),
+            principal=principal_of(request.tenant, request.principal, request.scopes),
             created_at=now,
-            expires_at=None if asked.lifetime_s is None else now + asked.lifetime_s,
+            expires_at=None if request.lifetime_s is None else now + request.lifetime_s,
         )
         async with self._lock:
-            await self._store.keys.add(key, audit=self._entry(asked, key=key.id))
+            await self._store.keys.add(key, audit=self._entry(request, key=key.id))
             # Whoever is not told the text now never learns it; the guard knows it a moment later.
             with suppress(StoreUnavailable):
                 await self._identity.refresh()
-        return NewKey(key=_info(key), text=text)
+        return NewKey(key=_key_info(key), text=text)
 
-    async def _revoke_key(self, asked: RevokeKey) -> OneKey:
-        revoked = key_id(asked.key)
-        if not asked.force:
+    async def _revoke_key(self, request: RevokeKey) -> OneKey:
+        revoked = key_id(request.key)
+        if not request.force:
             before = await self._store.directory()
-            left = {digest: key for digest, key in before.keys.items() if key.id != revoked}
-            self._check(replace(before, keys=left))
-        key = await self._store.keys.revoke(revoked, audit=self._entry(asked))
-        return OneKey(key=_info(key))
+            remaining = {digest: key for digest, key in before.keys.items() if key.id != revoked}
+            self._check(replace(before, keys=remaining))
+        key = await self._store.keys.revoke(revoked, audit=self._entry(request))
+        return OneKey(key=_key_info(key))
 
-    async def _add_certificate(self, asked: AddCertificate) -> OneCertificate:
-        name = subject(asked.subject)
-        principal = principal_of(asked.tenant, asked.principal, asked.scopes)
-        await self._store.certificates.add(name, principal=principal, audit=self._entry(asked))
+    async def _add_certificate(self, request: AddCertificate) -> OneCertificate:
+        name = subject(request.subject)
+        principal = principal_of(request.tenant, request.principal, request.scopes)
+        await self._store.certificates.add(name, principal=principal, audit=self._entry(request))
         return OneCertificate(certificate=_certificate(name, principal))
 
-    async def _remove_certificate(self, asked: RemoveCertificate) -> Nothing:
-        removed = subject(asked.subject)
-        if not asked.force:
+    async def _remove_certificate(self, request: RemoveCertificate) -> Nothing:
+        removed = subject(request.subject)
+        if not request.force:
             before = await self._store.directory()
-            left = {name: who for name, who in before.certificates.items() if name != removed}
-            self._check(replace(before, certificates=left))
-        await self._store.certificates.remove(removed, audit=self._entry(asked))
+            remaining = {
+                name: principal
+                for name, principal in before.certificates.items()
+                if name != removed
+            }
+            self._check(replace(before, certificates=remaining))
+        await self._store.certificates.remove(removed, audit=self._entry(request))
         return Nothing()
 
     async def _tenants(self, _: ListTenants) -> AllTenants:
         return AllTenants(tenants=await self._store.tenants.all())
 
-    async def _tenant(self, asked: GetTenant) -> TenantAtWork:
-        tenant = await self._store.tenants.get(asked.tenant)
+    async def _tenant(self, request: GetTenant) -> TenantAtWork:
+        tenant = await self._store.tenants.get(request.tenant)
         accounts = [one for one in self._service.accounts if one.tenant.name == tenant.name]
         return TenantAtWork(tenant=tenant, uses=[use for one in accounts for use in one.uses()])
 
-    async def _keys(self, asked: ListKeys) -> SomeKeys:
+    async def _keys(self, request: ListKeys) -> SomeKeys:
         known = (await self._store.directory()).keys.values()
         return SomeKeys(
-            keys=[_info(key) for key in known if asked.tenant in {"", key.principal.tenant}]
+            keys=[_key_info(key) for key in known if request.tenant in {"", key.principal.tenant}]
         )
 
-    async def _certificates(self, asked: ListCertificates) -> SomeCertificates:
+    async def _certificates(self, request: ListCertificates) -> SomeCertificates:
         known = (await self._store.directory()).certificates.items()
-        wanted = [(name, who) for name, who in known if asked.tenant in {"", who.tenant}]
-        return SomeCertificates(certificates=[_certificate(name, who) for name, who in wanted])
+        wanted = [
+            (name, principal)
+            for name, principal in known
+            if request.tenant in {"", principal.tenant}
+        ]
+        return SomeCertificates(
+            certificates=[_certificate(name, principal) for name, principal in wanted]
+        )
 
-    async def _usage(self, asked: ListUsage) -> UsageRows:
-        first, last = days(asked.first_day, asked.last_day, now=self._clock())
-        tenant = asked.tenant or None
+    async def _usage(self, request: ListUsage) -> UsageRows:
+        first, last = days(request.first_day, request.last_day, now=self._clock())
+        tenant = request.tenant or None
         saved = await self._store.usage.of(tenant, first_day=first, last_day=last)
         sums: dict[tuple[str, str, str], tuple[float, int]] = {}
         for row in (*saved, *self._service.accounts.book.unsaved):
@@ -280,30 +292,32 @@ class Administration:
                 sums[place] = (seconds + row.device_s, calls + row.calls)
         return UsageRows(
             rows=[
-                UsageRow(tenant=whose, day=day, profile=profile, device_s=seconds, calls=calls)
-                for (day, whose, profile), (seconds, calls) in sorted(sums.items())
+                UsageRow(
+                    tenant=tenant_name, day=day, profile=profile, device_s=seconds, calls=calls
+                )
+                for (day, tenant_name, profile), (seconds, calls) in sorted(sums.items())
             ]
         )
 
-    async def _audit(self, asked: ListAudit) -> AuditEntries:
-        between("limit", asked.limit, 0, AUDIT_ENTRIES_LIMIT)
+    async def _audit(self, request: ListAudit) -> AuditEntries:
+        between("limit", request.limit, 0, AUDIT_ENTRIES_LIMIT)
         query = AuditQuery(
-            tenant=asked.tenant, outcome=asked.outcome, since=asked.since, until=asked.until
+            tenant=request.tenant, outcome=request.outcome, since=request.since, until=request.until
         )
-        limit = asked.limit or AUDIT_ENTRIES
-        page = await self._store.audit.page(query, cursor=asked.cursor, limit=limit)
+        limit = request.limit or AUDIT_ENTRIES
+        page = await self._store.audit.page(query, cursor=request.cursor, limit=limit)
         return AuditEntries(entries=page.entries, cursor=page.cursor)
 
-    async def _sessions(self, asked: ListSessions) -> SomeSessions:
+    async def _sessions(self, request: ListSessions) -> SomeSessions:
         known = self._service.list_sessions(caller())
-        return SomeSessions(sessions=[one for one in known if asked.tenant in {"", one.tenant}])
+        return SomeSessions(sessions=[one for one in known if request.tenant in {"", one.tenant}])
 
-    async def _release(self, asked: ReleaseSession) -> Nothing:
+    async def _release(self, request: ReleaseSession) -> Nothing:
         known = self._service.list_sessions(caller())
-        if any(one.id == asked.id and (asked.force or not one.working) for one in known):
-            await self._store.audit.record([self._entry(asked)])
+        if any(one.id == request.id and (request.force or not one.working) for one in known):
+            await self._store.audit.record([self._entry(request)])
         # What is not recorded is refused here.
-        await self._service.release(caller(), session_id(asked.id), force=asked.force)
+        await self._service.release(caller(), session_id(request.id), force=request.force)
         return Nothing()
 
     async def _activity(self, _: GetActivity) -> Activity:
@@ -328,7 +342,7 @@ class Administration:
         return entry_of(request, at=self._clock(), **more)
 
 
-def _info(key: KeyRecord) -> KeyInfo:
+def _key_info(key: KeyRecord) -> KeyInfo:
     return KeyInfo(
         id=key.id,
         tenant=key.principal.tenant,

@@ -31,7 +31,7 @@ def keep_freed_memory() -> None:
         mallopt(_M_ARENA_MAX, _ARENAS)
 
 
-def spare_what_is_loaded() -> None:
+def freeze_loaded_objects() -> None:
     """Leaves all objects that there are so far, modules above all, out of later collections.
 
     A whole collection stops the process while it looks at each object: 0.1 s for what the front

@@ -18,7 +18,7 @@ from typing_extensions import override
 from opserve_kernels.registry import kernels_of
 from opserve_kernels.status import ExitStatus
 from opserve_server.administration import Administration
-from opserve_server.allocator import keep_freed_memory, spare_what_is_loaded
+from opserve_server.allocator import freeze_loaded_objects, keep_freed_memory
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.history import History, HistoryLimits
 from opserve_server.conformance.reference import ConformanceLimits, ReferenceDevice
@@ -37,10 +37,9 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.service import Service
 from opserve_server.first_start import compile_missing
-from opserve_server.fitting import fitted
 from opserve_server.guard import Guard
+from opserve_server.host_limits import within_host_limits
 from opserve_server.identity import Identity
-from opserve_server.known_callers import key_policy, known_callers, unknown_key_limits
 from opserve_server.npz import ArrayLimits
 from opserve_server.open_calls import CallLimits
 from opserve_server.pool.device import Device, WorkerDied
@@ -55,6 +54,11 @@ from opserve_server.settings import (
 )
 from opserve_server.shared_memory import new_shared_memory_name, serve_shared_memory
 from opserve_server.stop_guard import SIGNALS, StopGuard, stop_guard
+from opserve_server.store_synchronisation import (
+    key_policy,
+    store_synchronisation,
+    unknown_key_limits,
+)
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
 
@@ -87,7 +91,7 @@ def main() -> int:
     try:
         settings = settings_of_environment()
         log_to_stderr(settings.log_level)
-        settings = fitted(settings)
+        settings = within_host_limits(settings)
         keep_freed_memory()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         with (
@@ -111,7 +115,7 @@ async def _serve(settings: Settings, guard: StopGuard) -> None:
     guard.watch()
     log.info("starting: a few seconds, or minutes where kernels have to be compiled first")
     async with running(settings) as addresses:
-        spare_what_is_loaded()
+        freeze_loaded_objects()
         log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
         if not addresses.keys:
             log.info("no key is required: every user of this machine may call the service")
@@ -154,8 +158,12 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     shared_memory_name = new_shared_memory_name() if settings.shared_memory else ""
     accounts = Accounts(bytes_in_flight=settings.tenant_bytes_in_flight)
     metrics, traces = Metrics(), _traces()
-    guesses, calls, keys = unknown_key_limits(settings), call_limits(settings), key_policy(settings)
-    guard = Guard(accounts, guesses=guesses, calls=calls, keys=keys)
+    unknown_keys, calls, keys = (
+        unknown_key_limits(settings),
+        call_limits(settings),
+        key_policy(settings),
+    )
+    guard = Guard(accounts, unknown_keys=unknown_keys, calls=calls, keys=keys)
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     service = Service(
         devices,
@@ -169,8 +177,8 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
-        known = known_callers(guard, service, refused, settings)
-        identity = await stack.enter_async_context(known)
+        store_sync = store_synchronisation(guard, service, refused, settings)
+        identity = await stack.enter_async_context(store_sync)
         if identity is not None:
             metrics.count("store_failures", identity.failures)
         administration = Administration(service, identity)
@@ -204,8 +212,8 @@ def call_limits(settings: Settings) -> CallLimits:
     """The settings that bound open calls."""
     return CallLimits(
         of_tenant=settings.tenant_calls_limit,
-        of_strangers=settings.strangers_calls_limit,
-        strangers_bytes=settings.strangers_bytes_limit,
+        unauthenticated_calls=settings.unauthenticated_calls_limit,
+        unauthenticated_bytes=settings.unauthenticated_bytes_limit,
         message_bytes=max(settings.message_bytes_limit, settings.body_bytes_limit),
         silence_s=settings.silent_client_limit_s,
     )
@@ -219,15 +227,15 @@ def _traces() -> "Traces | None":
     try:
         from opserve_server.telemetry.traces import exported_traces  # noqa: PLC0415
     except ImportError as error:
-        told = f"{endpoint} is set, and opserve[otel] is not installed"
-        raise StartFailed(f"traces: {told}") from error
+        observers = f"{endpoint} is set, and opserve[otel] is not installed"
+        raise StartFailed(f"traces: {observers}") from error
     return exported_traces()
 
 
 def _observer(metrics: Metrics, refused: RefusedCalls, traces: "Traces | None") -> Observe:
     """Tells each observer of what it looks at, and of nothing else: a Submit tells hundreds."""
     spans = () if traces is None else (traces.observe,)
-    told: Mapping[type[Observation], Sequence[Observe]] = {
+    observers: Mapping[type[Observation], Sequence[Observe]] = {
         CallBegan: spans,
         CallEnded: (log_observation, metrics.observe, *spans),
         WorkEnded: (metrics.observe, *spans),
@@ -235,7 +243,7 @@ def _observer(metrics: Metrics, refused: RefusedCalls, traces: "Traces | None") 
     }
 
     def observe(observation: Observation) -> None:
-        for observer in told[type(observation)]:
+        for observer in observers[type(observation)]:
             observer(observation)
         if isinstance(observation, CallEnded) and observation.call.audited:
             refused.observe(observation)

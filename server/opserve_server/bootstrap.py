@@ -92,19 +92,19 @@ async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> st
         await store.tenants.create(Tenant(name=tenant), audit=audit)
     else:
         audit = entry("UpdateTenant", f"tenant={tenant} disabled=False unlimited=calls_per_s")
-        await store.tenants.update(tenant, change=_opened, audit=audit)
+        await store.tenants.update(tenant, change=_key_policy_detail, audit=audit)
     for key_id in _live_keys(directory, principal):
         await store.keys.revoke(key_id, audit=entry("RevokeKey", f"key={key_id}"))
     store.note_keys()
     text = new_key()
     digest = sha256_of(text)
     key = KeyRecord(id=digest.hex()[:8], sha256=digest, principal=principal, created_at=now)
-    told = f"key={key.id} tenant={tenant} principal={PRINCIPAL} scopes={','.join(Scope)}"
-    await store.keys.add(key, audit=entry("CreateKey", told))
+    detail = f"key={key.id} tenant={tenant} principal={PRINCIPAL} scopes={','.join(Scope)}"
+    await store.keys.add(key, audit=entry("CreateKey", detail))
     return text
 
 
-def _opened(tenant: Tenant) -> Tenant:
+def _key_policy_detail(tenant: Tenant) -> Tenant:
     """The same tenant, whose callers may call."""
     return replace(tenant, disabled=False, quota=replace(tenant.quota, calls_per_s=None))
 

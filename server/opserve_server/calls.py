@@ -40,7 +40,7 @@ def call_id(given: str | bytes | None) -> str:
     return token_hex(16)
 
 
-class AtWork:
+class ObservedCall:
     """A call at work, in whose context the block runs; its begin and end are observed.
 
     Args:
@@ -145,7 +145,7 @@ def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgum
     )
 
 
-def hidden(error: BaseException, *, call: str, request_id: str) -> OpserveError:
+def internal_error(error: BaseException, *, call: str, request_id: str) -> OpserveError:
     """Logs an error that nobody foresaw, whole, and gives what the caller may know of it."""
     log.error("%s failed", call, exc_info=error, extra={"request_id": request_id})
     return OpserveError(Status.ACL_ERROR_INTERNAL_ERROR, "internal error")

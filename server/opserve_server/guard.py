@@ -22,8 +22,8 @@ from opserve_server.core.errors import PermissionDenied, TooManyUnknownKeys, Una
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
-from opserve_server.core.turns import slice_by
-from opserve_server.open_calls import CallLimits, OpenCalls, Place
+from opserve_server.core.time_slices import admit_slices_by
+from opserve_server.open_calls import CallLimits, CallSlot, OpenCalls
 from opserve_server.unknown_keys import UnknownKeyLimits, UnknownKeys
 
 AUTHORIZATION = "authorization"
@@ -31,7 +31,7 @@ AUTHORIZATION = "authorization"
 _SCHEME = "bearer"
 
 Part = TypeVar("Part")
-ANYBODY = Principal(tenant="", name="", scopes=frozenset())
+UNAUTHENTICATED = Principal(tenant="", name="", scopes=frozenset())
 """Whoever calls what everybody may."""
 
 
@@ -81,7 +81,7 @@ class Guard:
         self,
         accounts: Accounts,
         *,
-        guesses: UnknownKeyLimits,
+        unknown_keys: UnknownKeyLimits,
         calls: CallLimits,
         keys: KeyPolicy = KeyPolicy.ALWAYS,
         clock: Callable[[], float] = time.time,
@@ -89,9 +89,9 @@ class Guard:
         self._accounts = accounts
         self.open_calls = OpenCalls(accounts, calls)
         self._directory = KEYLESS
-        self._guesses = UnknownKeys(guesses)
+        self._unknown_keys = UnknownKeys(unknown_keys)
         self._clock = clock
-        self._turnstile = FairAdmission()
+        self._admission = FairAdmission()
         self._used: dict[str, float] = {}
         self._waiting: dict[asyncio.Timeout, Callable[[], None]] = {}
         self._keys = keys
@@ -114,15 +114,15 @@ class Guard:
         self.keyless = self._keys is KeyPolicy.NEVER
 
     def enter(
-        self, call: Call, credentials: Credentials, scope: Scope | None, *, lasts: bool = False
-    ) -> Place:
+        self, call: Call, credentials: Credentials, scope: Scope | None, *, is_watch: bool = False
+    ) -> CallSlot:
         """Recognises the caller and takes a place, before anything else of the call is received.
 
         Args:
             call: The call.
             credentials: What came with it.
             scope: The scope that it requires; None admits everybody.
-            lasts: Whether it is a watch.
+            is_watch: Whether it is a watch.
 
         Raises:
             Unauthenticated: It is not known who calls.
@@ -130,12 +130,12 @@ class Guard:
             LimitExceeded: The caller's tenant has too many open calls.
             Unavailable: The service ends.
         """
-        principal = ANYBODY if scope is None else self._caller(credentials)
+        principal = UNAUTHENTICATED if scope is None else self._caller(credentials)
         call.principal = principal
-        if principal is ANYBODY:
+        if principal is UNAUTHENTICATED:
             # An address that leaves answers unread over one wire is still answered over the other.
             peer = f"{call.api} {credentials.peer()}"
-            return self.open_calls.take_for_stranger(peer, lasts=lasts)
+            return self.open_calls.take_unauthenticated(peer, is_watch=is_watch)
         self._check_tenant(principal)
         return self.open_calls.take(principal.tenant)
 
@@ -148,17 +148,17 @@ class Guard:
         """
         assert call.principal is not None, "it has a place"
         await self.turn(call)
-        slice_by(partial(self._turnstile.passed, call.principal.tenant, object()))
+        admit_slices_by(partial(self._admission.admitted, call.principal.tenant, object()))
         if scope is not None:
             self.check(call.principal, scope)
 
     async def turn(self, call: Call) -> None:
         """Waits until it is the turn of the call's tenant: before its begin, and each answer."""
         tenant = None if call.principal is None else call.principal.tenant
-        await self._turnstile.passed(tenant, call)
+        await self._admission.admitted(tenant, call)
 
     def _caller(self, credentials: Credentials) -> Principal:
-        return LOCAL if self.keyless else self._recognised(credentials)
+        return LOCAL if self.keyless else self._authenticated(credentials)
 
     def check(self, principal: Principal, scope: Scope) -> None:
         """Refuses a principal without a scope, or with none any more; raises as admit does."""
@@ -175,9 +175,9 @@ class Guard:
     def recheck(self, call: Call, credentials: Credentials) -> None:
         """Refuses a caller whose key has ended since it was admitted; a long answer ends then."""
         principal = call.principal
-        if self.keyless or principal in {ANYBODY, LOCAL}:
+        if self.keyless or principal in {UNAUTHENTICATED, LOCAL}:
             return
-        if self._recognised(credentials) != principal:
+        if self._authenticated(credentials) != principal:
             raise Unauthenticated("a key that is another's by now", principal=principal)
 
     async def while_allowed(
@@ -222,33 +222,33 @@ class Guard:
         used, self._used = self._used, {}
         return used
 
-    def _recognised(self, credentials: Credentials) -> Principal:
+    def _authenticated(self, credentials: Credentials) -> Principal:
         authorization = credentials.authorization
         if authorization is not None:
-            return self._holder_of(authorization, credentials.peer)
+            return self._principal_of_key(authorization, credentials.peer)
         certificates = self._directory.certificates
         for name in credentials.certificate():
             if name in certificates:
                 return certificates[name]
         raise Unauthenticated("neither a key nor a known certificate")
 
-    def _holder_of(self, authorization: str, peer: Callable[[], str]) -> Principal:
+    def _principal_of_key(self, authorization: str, peer: Callable[[], str]) -> Principal:
         scheme, _, text = authorization.partition(" ")
         # What has another length is no key; a longer text would cost the time of its hash.
-        known = scheme.lower() == _SCHEME and len(text) == LENGTH
-        record = self._directory.keys.get(sha256_of(text)) if known else None
+        well_formed = scheme.lower() == _SCHEME and len(text) == LENGTH
+        record = self._directory.keys.get(sha256_of(text)) if well_formed else None
         now = self._clock()
         if record is None:
-            self._guesses.take(peer(), now)
+            self._unknown_keys.take(peer(), now)
             raise Unauthenticated(
                 "an unknown key" if is_well_formed(text) else "a key with a typo, or none"
             )
-        _check_lives(record, now)
+        _check_valid(record, now)
         self._used[record.id] = now
         return record.principal
 
 
-def _check_lives(record: KeyRecord, now: float) -> None:
+def _check_valid(record: KeyRecord, now: float) -> None:
     if record.revoked_at is not None:
         raise Unauthenticated(f"key {record.id} is revoked", principal=record.principal)
     if record.expires_at is not None and record.expires_at <= now:
@@ -259,7 +259,7 @@ _Waiting = tuple[object, asyncio.Future[None]]
 
 
 @dataclass(slots=True)
-class _Line:
+class _TenantQueue:
     """Of a tenant, from when a call passed until a turn of the loop in which none did.
 
     Attributes:
@@ -267,7 +267,7 @@ class _Line:
         waiting: The others, with what tells each that it is their turn.
     """
 
-    passed: object | None
+    admitted: object | None
     waiting: deque[_Waiting] = field(default_factory=deque[_Waiting])
 
 
@@ -280,9 +280,9 @@ class FairAdmission:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[str | None, _Line] = {}
+        self._queues: dict[str | None, _TenantQueue] = {}
 
-    async def passed(self, tenant: str | None, call: object) -> None:
+    async def admitted(self, tenant: str | None, call: object) -> None:
         """Waits for one's turn.
 
         Args:
@@ -290,24 +290,24 @@ class FairAdmission:
             call: Who passes.
         """
         loop = asyncio.get_running_loop()
-        line = self._lines.get(tenant)
-        if line is None:
-            self._lines[tenant] = _Line(call)
-            loop.call_soon(self._let_next_pass, tenant)
-        elif line.passed is call:
-            line.passed = None
+        queue = self._queues.get(tenant)
+        if queue is None:
+            self._queues[tenant] = _TenantQueue(call)
+            loop.call_soon(self._admit_next, tenant)
+        elif queue.admitted is call:
+            queue.admitted = None
         else:
             turn = loop.create_future()
-            line.waiting.append((call, turn))
+            queue.waiting.append((call, turn))
             await turn
 
-    def _let_next_pass(self, tenant: str | None) -> None:
-        line = self._lines[tenant]
-        while line.waiting:
-            call, turn = line.waiting.popleft()
+    def _admit_next(self, tenant: str | None) -> None:
+        queue = self._queues[tenant]
+        while queue.waiting:
+            call, turn = queue.waiting.popleft()
             if not turn.done():  # its call was cancelled
-                line.passed = call
+                queue.admitted = call
                 turn.set_result(None)
-                asyncio.get_running_loop().call_soon(self._let_next_pass, tenant)
+                asyncio.get_running_loop().call_soon(self._admit_next, tenant)
                 return
-        del self._lines[tenant]
+        del self._queues[tenant]

@@ -57,7 +57,7 @@ class Identity:
         self._refused = refused
         self._retention_s = audit_retention_days * _DAY_S
         self._clock = clock
-        self._answered = True
+        self._store_answered = True
         self._failures = 0
         self._refreshing = asyncio.Lock()
 
@@ -85,7 +85,7 @@ class Identity:
         while True:
             await asyncio.sleep(interval_s)
             await self._refused.flush(self.store.audit.record)
-            await self.look()
+            await self.poll()
             if loop.time() >= uses_due_s:
                 uses_due_s += USES_INTERVAL_S
                 await self._write_uses()
@@ -107,14 +107,14 @@ class Identity:
         await self._refused.flush(self.store.audit.record)
         await self._write_uses()
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Refreshes; a store that fails changes nothing, and is logged."""
         try:
             await self.refresh()
         except StoreUnavailable:
-            if self._answered:
+            if self._store_answered:
                 log.warning("the store does not answer: who may call stays as it was")
-            self._answered = False
+            self._store_answered = False
             self._failures += 1
             if self.store.has_had_keys():  # of a file that took the place of the one opened here
                 self._guard.note_keys()
@@ -122,7 +122,7 @@ class Identity:
             self._failures += 1
             log.exception("the store is not understood: who may call stays as it was")
         else:
-            self._answered = True
+            self._store_answered = True
 
     async def _write_uses(self) -> None:
         await self._service.accounts.book.save(self.store.usage)

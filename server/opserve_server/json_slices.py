@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from opserve_server.calls import malformed
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.core.turns import give_way
+from opserve_server.core.time_slices import end_slice
 
 VALUES_AT_ONCE = 2**13
 """Values that are parsed in one turn of the event loop at most."""
@@ -75,7 +75,7 @@ async def _cuts(document: bytes, member: str) -> list[int]:
             return scan.cuts
         end = found.end()
         if end >= pause:
-            await give_way()
+            await end_slice()
             pause = end + _BYTES_A_TURN
     return [len(document), len(document)]
 

@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from opserve_server.calls import BodyTooLarge, malformed, shortened
-from opserve_server.core.accounts import Holding
+from opserve_server.core.accounts import Reservation
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.one_shot import NUMPY_TYPES
 from opserve_server.core.waiting import to_its_end
@@ -122,7 +122,7 @@ def unpacked_bytes(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> 
 
 
 async def unpacked(
-    file: IO[bytes], size_bytes: int, *, limits: ArrayLimits, moving: Holding
+    file: IO[bytes], size_bytes: int, *, limits: ArrayLimits, in_flight: Reservation
 ) -> dict[str, Array]:
     """The arrays of a file, as load_arrays has them.
 
@@ -132,8 +132,8 @@ async def unpacked(
     """
     reading = asyncio.to_thread(unpacked_bytes, file, size_bytes, limits=limits)
     claimed = await to_its_end(reading)
-    moving.check(claimed)
-    moving.hold(claimed)
+    in_flight.check(claimed)
+    in_flight.update(claimed)
     return await to_its_end(asyncio.to_thread(load_arrays, file, size_bytes, limits=limits))
 
 

@@ -16,21 +16,21 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from opserve_kernels.status import Status
-from opserve_server.core.accounts import Accounts, Holding
+from opserve_server.core.accounts import Accounts, Reservation
 from opserve_server.core.errors import LimitExceeded, OpserveError, service_ends
 from opserve_server.core.tenants import Resource
 
 MessageT = TypeVar("MessageT")
 Receive = Callable[[], Awaitable[MessageT]]
-_TAKES = 8
+_MEMORY_FACTOR = 8
 """Memory that a stranger's message may take, in its own sizes: its frames, which a hostile client
 makes small, and what the allocator keeps of those that ended."""
-_FRAMES_TAKE = 3
+_FRAMES_FACTOR = 3
 """Memory that an arriving message may take, in its own sizes: frames of 24 bytes need 2.9."""
 _SMALL_BYTES = 64 * 2**10
 """Largest message that a call beyond the quota of its tenant may keep, bytes: what frees something
 is smaller."""
-_HURRY_S = 3.0
+_BEYOND_QUOTA_S = 3.0
 """Time in which a message beyond the quota arrives while another call waits to receive one."""
 
 
@@ -47,8 +47,8 @@ class CallLimits:
     """
 
     of_tenant: int
-    of_strangers: int
-    strangers_bytes: int
+    unauthenticated_calls: int
+    unauthenticated_bytes: int
     message_bytes: int
     silence_s: float
 
@@ -73,68 +73,68 @@ class TenantCalls:
 class TenantShare:
     """The share of a tenant's call: a message counts among the bytes in flight."""
 
-    def __init__(self, tenant: TenantCalls, holding: Holding, limits: CallLimits) -> None:
+    def __init__(self, tenant: TenantCalls, reservation: Reservation, limits: CallLimits) -> None:
         self._tenant = tenant
-        self._holding = holding
-        self._arriving_bytes = limits.message_bytes * _FRAMES_TAKE
+        self._reservation = reservation
+        self._arriving_bytes = limits.message_bytes * _FRAMES_FACTOR
         self._silence_s = limits.silence_s
 
-    def enter(self, _: "Place") -> None:
+    def enter(self, _: "CallSlot") -> None:
         """The call begins."""
         self._tenant.calls += 1
 
-    def leave(self, _: "Place") -> None:
+    def leave(self, _: "CallSlot") -> None:
         """The call has ended."""
         self._tenant.calls -= 1
-        self._holding.hold(0)
+        self._reservation.update(0)
 
     def keep(self, size_bytes: int) -> None:
         """Counts the message that the call keeps; see Place.keep."""
-        self._holding.hold(0)
+        self._reservation.update(0)
         if size_bytes > _SMALL_BYTES:
-            self._holding.check(size_bytes)
-        self._holding.hold(size_bytes)
+            self._reservation.check(size_bytes)
+        self._reservation.update(size_bytes)
 
-    async def received(self, _: "Place", receive: Receive[MessageT]) -> MessageT:
+    async def received(self, _: "CallSlot", receive: Receive[MessageT]) -> MessageT:
         """A message; see Place.received."""
-        self._holding.hold(0)
-        if self._holding.room < self._arriving_bytes:
+        self._reservation.update(0)
+        if self._reservation.available < self._arriving_bytes:
             return await self._received_beyond(receive)
-        self._holding.hold(self._arriving_bytes)
+        self._reservation.update(self._arriving_bytes)
         try:
             return await _in_time(receive, self._silence_s)
         finally:
-            self._holding.hold(0)
+            self._reservation.update(0)
 
     async def _received_beyond(self, receive: Receive[MessageT]) -> MessageT:
         # A tenant that is at its quota can still free something, one call after the other.
-        await self._first_in_line()
-        its = self._tenant
+        await self._acquire_beyond()
+        tenant = self._tenant
         try:
-            hurry_s = min(_HURRY_S, self._silence_s) if its.waiting else None
-            async with asyncio.timeout(hurry_s) as its.deadline:
+            limit_s = min(_BEYOND_QUOTA_S, self._silence_s) if tenant.waiting else None
+            async with asyncio.timeout(limit_s) as tenant.deadline:
                 return await _in_time(receive, self._silence_s)
         except TimeoutError:
-            raise self._holding.refusal(self._arriving_bytes) from None
+            raise self._reservation.refusal(self._arriving_bytes) from None
         finally:
-            its.deadline = None
-            its.beyond.release()
+            tenant.deadline = None
+            tenant.beyond.release()
 
-    async def _first_in_line(self) -> None:
-        its, now_s = self._tenant, asyncio.get_running_loop().time()
-        if its.deadline is not None and its.deadline.when() is None:
-            its.deadline.reschedule(now_s + _HURRY_S)
-        its.waiting += 1
+    async def _acquire_beyond(self) -> None:
+        tenant, now_s = self._tenant, asyncio.get_running_loop().time()
+        if tenant.deadline is not None and tenant.deadline.when() is None:
+            tenant.deadline.reschedule(now_s + _BEYOND_QUOTA_S)
+        tenant.waiting += 1
         try:
             async with asyncio.timeout(self._silence_s):
-                await its.beyond.acquire()
+                await tenant.beyond.acquire()
         except TimeoutError:
-            raise self._holding.refusal(self._arriving_bytes) from None
+            raise self._reservation.refusal(self._arriving_bytes) from None
         finally:
-            its.waiting -= 1
+            tenant.waiting -= 1
 
 
-class _Unended:
+class _UnfinishedCalls:
     """Calls of strangers that have not ended, also those that the service has answered or ended.
 
     An address has at most as many as there are places left, so that some are left for others.
@@ -157,26 +157,26 @@ class _Unended:
             del self._calls[peer]
 
 
-class _Crowd:
+class _SlotPool:
     """Places of strangers by their addresses, the eldest first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._peers: dict[Place, str] = {}
+        self._peers: dict[CallSlot, str] = {}
 
-    def enter(self, call: "Place", peer: str) -> None:
+    def enter(self, call: "CallSlot", peer: str) -> None:
         if len(self._peers) >= self._limit:
-            ((most, _),) = Counter(self._peers.values()).most_common(1)
-            eldest = next(other for other, its in self._peers.items() if its == most)
-            self.leave(eldest)
-            eldest.end(_crowded(self._limit))
+            ((busiest, _),) = Counter(self._peers.values()).most_common(1)
+            oldest = next(other for other, its_peer in self._peers.items() if its_peer == busiest)
+            self.leave(oldest)
+            oldest.end(_evicted(self._limit))
         self._peers[call] = peer
 
-    def leave(self, call: "Place") -> None:
+    def leave(self, call: "CallSlot") -> None:
         self._peers.pop(call, None)
 
 
-class Strangers:
+class UnauthenticatedSlots:
     """The places of all calls of strangers, and bounds on their messages.
 
     Args:
@@ -184,17 +184,21 @@ class Strangers:
     """
 
     def __init__(self, limits: CallLimits) -> None:
-        watches = max(limits.of_strangers // 2, 1)
-        self.watches = _Crowd(watches)
-        self.probes = _Crowd(max(limits.of_strangers - watches, 1))
-        self.messages = _Crowd(max(limits.strangers_bytes // (limits.message_bytes * _TAKES), 1))
-        self.unended = _Unended(2 * limits.of_strangers)
+        watches = max(limits.unauthenticated_calls // 2, 1)
+        self.watches = _SlotPool(watches)
+        self.probes = _SlotPool(max(limits.unauthenticated_calls - watches, 1))
+        self.messages = _SlotPool(
+            max(limits.unauthenticated_bytes // (limits.message_bytes * _MEMORY_FACTOR), 1)
+        )
+        self.unfinished = _UnfinishedCalls(2 * limits.unauthenticated_calls)
         # All calls together may keep their messages while they wait for their turn.
-        self.kept_bytes = max(limits.strangers_bytes // _TAKES // limits.of_strangers, 1)
+        self.kept_bytes = max(
+            limits.unauthenticated_bytes // _MEMORY_FACTOR // limits.unauthenticated_calls, 1
+        )
         self.silence_s = limits.silence_s
 
 
-class StrangerShare:
+class UnauthenticatedShare:
     """The share of a stranger's call: a place among watches or probes, another while it receives.
 
     Args:
@@ -206,34 +210,34 @@ class StrangerShare:
         LimitExceeded: 207012, too many calls from the address have not ended.
     """
 
-    def __init__(self, strangers: Strangers, peer: str, *, lasts: bool) -> None:
-        strangers.unended.check(peer)
-        self._strangers = strangers
-        self._crowd = strangers.watches if lasts else strangers.probes
+    def __init__(self, slots: UnauthenticatedSlots, peer: str, *, is_watch: bool) -> None:
+        slots.unfinished.check(peer)
+        self._unauthenticated = slots
+        self._pool = slots.watches if is_watch else slots.probes
         self._peer = peer
 
-    def enter(self, call: "Place") -> None:
+    def enter(self, call: "CallSlot") -> None:
         """The call begins; another may end for it."""
-        self._strangers.unended.enter(self._peer)
-        self._crowd.enter(call, self._peer)
+        self._unauthenticated.unfinished.enter(self._peer)
+        self._pool.enter(call, self._peer)
 
-    def leave(self, call: "Place") -> None:
+    def leave(self, call: "CallSlot") -> None:
         """The call has ended."""
-        self._strangers.unended.leave(self._peer)
-        self._crowd.leave(call)
+        self._unauthenticated.unfinished.leave(self._peer)
+        self._pool.leave(call)
 
     def keep(self, size_bytes: int) -> None:
         """Refuses a message that is larger than the share; see Place.keep."""
-        if size_bytes > self._strangers.kept_bytes:
-            raise _too_large(size_bytes, self._strangers.kept_bytes)
+        if size_bytes > self._unauthenticated.kept_bytes:
+            raise _too_large(size_bytes, self._unauthenticated.kept_bytes)
 
-    async def received(self, call: "Place", receive: Receive[MessageT]) -> MessageT:
+    async def received(self, call: "CallSlot", receive: Receive[MessageT]) -> MessageT:
         """A message, for which another call that receives one may end; see Place.received."""
-        self._strangers.messages.enter(call, self._peer)
+        self._unauthenticated.messages.enter(call, self._peer)
         try:
-            return await _in_time(receive, self._strangers.silence_s)
+            return await _in_time(receive, self._unauthenticated.silence_s)
         finally:
-            self._strangers.messages.leave(call)
+            self._unauthenticated.messages.leave(call)
 
 
 async def _in_time(receive: Receive[MessageT], limit_s: float) -> MessageT:
@@ -247,7 +251,7 @@ async def _in_time(receive: Receive[MessageT], limit_s: float) -> MessageT:
         raise _too_slow(limit_s) from None
 
 
-def _crowded(limit: int) -> LimitExceeded:
+def _evicted(limit: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
         f"calls: given one more without a key, allowed {limit} at once; the eldest ends",
@@ -289,7 +293,7 @@ def _too_slow(limit_s: float) -> LimitExceeded:
     )
 
 
-_LAST_WORDS_S = 1.0
+_END_GRACE_S = 1.0
 """Time in which calls that the service ended leave, seconds."""
 
 
@@ -304,13 +308,13 @@ class OpenCalls:
     def __init__(self, accounts: Accounts, limits: CallLimits) -> None:
         self._accounts = accounts
         self._limits = limits
-        self._places: set[Place] = set()
+        self._slots: set[CallSlot] = set()
         self._tenants: dict[str, TenantCalls] = {}
-        self._strangers = Strangers(limits)
+        self._unauthenticated = UnauthenticatedSlots(limits)
         self._ending = False
         self._left = asyncio.Event()
 
-    def take(self, tenant: str) -> "Place":
+    def take(self, tenant: str) -> "CallSlot":
         """A place of a tenant.
 
         Raises:
@@ -318,29 +322,29 @@ class OpenCalls:
             Unauthenticated: 207006, the tenant has gone, or is disabled.
             Unavailable: 507901, the service ends.
         """
-        holding = self._accounts.of(tenant).holding(Resource.BYTES_IN_FLIGHT)
-        its = self._tenants.setdefault(tenant, TenantCalls())
-        if its.calls >= self._limits.of_tenant:
+        reservation = self._accounts.of(tenant).reserve(Resource.BYTES_IN_FLIGHT)
+        calls = self._tenants.setdefault(tenant, TenantCalls())
+        if calls.calls >= self._limits.of_tenant:
             raise _too_many(self._limits.of_tenant)
-        return self._place(TenantShare(its, holding, self._limits))
+        return self._slot(TenantShare(calls, reservation, self._limits))
 
-    def take_for_stranger(self, peer: str, *, lasts: bool) -> "Place":
+    def take_unauthenticated(self, peer: str, *, is_watch: bool) -> "CallSlot":
         """A place of a stranger, for which the call of another may end.
 
         Args:
             peer: The wire and the address that it calls from.
-            lasts: Whether the call is a watch.
+            is_watch: Whether the call is a watch.
 
         Raises:
             LimitExceeded: 207012, too many calls from the address have not ended.
             Unavailable: 507901, the service ends.
         """
-        return self._place(StrangerShare(self._strangers, peer, lasts=lasts))
+        return self._slot(UnauthenticatedShare(self._unauthenticated, peer, is_watch=is_watch))
 
-    def _place(self, share: TenantShare | StrangerShare) -> "Place":
+    def _slot(self, share: TenantShare | UnauthenticatedShare) -> "CallSlot":
         if self._ending:
             raise service_ends()
-        return Place(share, among=self._places, left=self._left)
+        return CallSlot(share, among=self._slots, left=self._left)
 
     async def end(self, *, within_s: float) -> None:
         """Refuses new calls, waits for those of tenants at work, and ends what takes longer.
@@ -350,24 +354,24 @@ class OpenCalls:
         """
         self._ending = True
         try:
-            await self._none_left(within_s, lambda place: place.at_work and place.of_tenant)
-            await self._none_left(min(within_s, _LAST_WORDS_S), lambda place: place.at_work)
+            await self._none_left(within_s, lambda slot: slot.at_work and slot.of_tenant)
+            await self._none_left(min(within_s, _END_GRACE_S), lambda slot: slot.at_work)
         finally:
-            for place in list(self._places):
-                place.end(service_ends())
-            await self._none_left(_LAST_WORDS_S, lambda _: True)
+            for slot in list(self._slots):
+                slot.end(service_ends())
+            await self._none_left(_END_GRACE_S, lambda _: True)
 
-    async def _none_left(self, within_s: float, which: "Callable[[Place], bool]") -> None:
+    async def _none_left(self, within_s: float, matches: "Callable[[CallSlot], bool]") -> None:
         try:
             async with asyncio.timeout(within_s):
-                while any(map(which, self._places)):
+                while any(map(matches, self._slots)):
                     self._left.clear()
                     await self._left.wait()
         except TimeoutError:
             pass
 
 
-class Place:
+class CallSlot:
     """The place of one call. In its `with` block the service may end the call with an error.
 
     Args:
@@ -380,7 +384,11 @@ class Place:
     """
 
     def __init__(
-        self, share: TenantShare | StrangerShare, *, among: "set[Place]", left: asyncio.Event
+        self,
+        share: TenantShare | UnauthenticatedShare,
+        *,
+        among: "set[CallSlot]",
+        left: asyncio.Event,
     ) -> None:
         self.at_work = True
         self._share = share
@@ -406,7 +414,7 @@ class Place:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:

@@ -105,12 +105,12 @@ class Apis:
     async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
         """Takes calls inside the block; at its end finishes work, and then takes no more calls."""
         rest, health = self._rest, self._health
-        health.tell()
+        health.update()
         await self._server.start()
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(rest.serve([self._listener]))
             interval_s = settings.health_interval_s
-            lasting = [tasks.create_task(health.keep_telling(interval_s=interval_s))]
+            lasting = [tasks.create_task(health.keep_updated(interval_s=interval_s))]
             if self._tls is not None:
                 lasting.append(tasks.create_task(self._tls.keep_looking()))
             await rest.accepting.wait()
@@ -202,13 +202,13 @@ def _listen(setting: str, address: str) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
-        reason = "is in use" if taken else f"cannot be bound: {_told(error)}"
+        reason = "is in use" if taken else f"cannot be bound: {_formatted(error)}"
         raise StartFailed(
             f"{setting}: {address} {reason}; choose another with {where_set(setting)}"
         ) from error
 
 
-def _told(error: OSError) -> str:
+def _formatted(error: OSError) -> str:
     """An error without the number, and without the address that Python adds."""
     if isinstance(error, socket.gaierror) or error.errno is None:
         return error.strerror or str(error)

@@ -20,7 +20,7 @@ from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 from opserve_server.addresses import host_and_port, is_loopback
-from opserve_server.forms import allowed
+from opserve_server.allowed_values import allowed
 from opserve_server.store.location import default_url, location_of
 
 _KIB = 1024
@@ -252,9 +252,9 @@ class Settings(BaseSettings):
     """Open calls of one tenant, over both APIs."""
     tenant_bytes_in_flight: Bytes = _GIB
     """bytes_in_flight of a tenant whose quota does not set it; an arriving message counts whole."""
-    strangers_calls_limit: Count = 64
+    unauthenticated_calls_limit: Count = 64
     """Open calls without a key, half of them watches; as many more may be answered but unread."""
-    strangers_bytes_limit: Bytes = 64 * _MIB
+    unauthenticated_bytes_limit: Bytes = 64 * _MIB
     """Messages without a key that arrive, bytes in all; one of them always may."""
     message_bytes_limit: Bytes = 4 * _MIB
     """Largest gRPC message, bytes."""

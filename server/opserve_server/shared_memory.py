@@ -20,10 +20,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from opserve_server.calls import AtWork, call_id, note_failure
+from opserve_server.calls import ObservedCall, call_id, note_failure
 from opserve_server.core.commands import SCOPE
 from opserve_server.core.errors import OpserveError
-from opserve_server.core.memory_commands import Exposed
+from opserve_server.core.memory_commands import MappedBuffer
 from opserve_server.core.observations import Call
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard
@@ -61,11 +61,11 @@ def serve_shared_memory(
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
         listener.bind(f"\0opserve-{name}")
         listener.listen(requests_limit)
-        lane = _SharedMemoryServer(service, guard, listener, requests_limit, request_timeout_s)
+        server = _SharedMemoryServer(service, guard, listener, requests_limit, request_timeout_s)
         try:
             yield
         finally:
-            lane.close()
+            server.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +92,15 @@ class _SharedMemoryServer:
         self._request_timeout_s = request_timeout_s
         self._waiting: dict[socket.socket, _Waiting] = {}  # in the order of their coming
         self._loop = asyncio.get_running_loop()
-        self._again: asyncio.TimerHandle | None = None
+        self._retry_timer: asyncio.TimerHandle | None = None
         self._listen()
 
     def close(self) -> None:
         self._loop.remove_reader(self._listener)
-        if self._again is not None:
-            self._again.cancel()
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
         for end in list(self._waiting):
-            self._hang_up(end)
+            self._close_connection(end)
 
     def _listen(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
@@ -113,16 +113,16 @@ class _SharedMemoryServer:
         except OSError:
             log.exception("the shared memory takes no client for %g s", _NEXT_ACCEPT_S)
             self._loop.remove_reader(self._listener)
-            self._again = self._loop.call_later(_NEXT_ACCEPT_S, self._listen)
+            self._retry_timer = self._loop.call_later(_NEXT_ACCEPT_S, self._listen)
             return
         if len(self._waiting) >= self._requests_limit:
-            self._hang_up(self._longest_of_most())
+            self._close_connection(self._eviction_candidate())
         end.setblocking(False)  # noqa: FBT003  # the socket module's own signature
-        timer = self._loop.call_later(self._request_timeout_s, self._hang_up, end)
+        timer = self._loop.call_later(self._request_timeout_s, self._close_connection, end)
         self._waiting[end] = _Waiting(_user_of(end), timer)
         self._loop.add_reader(end, self._answer, end)
 
-    def _longest_of_most(self) -> socket.socket:
+    def _eviction_candidate(self) -> socket.socket:
         users = Counter(waiting.uid for waiting in self._waiting.values())
         ((most, _),) = users.most_common(1)
         return next(end for end, waiting in self._waiting.items() if waiting.uid == most)
@@ -134,38 +134,38 @@ class _SharedMemoryServer:
                 self._send(end, *REQUEST.unpack(packet))
         except OSError as error:  # the client is gone, or does not read
             log.debug("a client of the shared memory got no answer: %s", error)
-        self._hang_up(end)
+        self._close_connection(end)
 
     def _send(self, end: socket.socket, session: bytes, token: bytes, buffer: int) -> None:
         call = Call(api="local", method="MapBuffer", request_id=call_id(None), headers={})
         try:
-            with AtWork(call, self._service.observe):
-                exposed = self._exposed(call, session.hex(), token, buffer)
+            with ObservedCall(call, self._service.observe):
+                mapped = self._map(call, session.hex(), token, buffer)
         except OpserveError:
             end.send(ANSWER.pack(REFUSED, 0, 0, 0, 0))
             return
-        if exposed is None:
+        if mapped is None:
             end.send(ANSWER.pack(LATER, 0, 0, 0, 0))
             return
-        slab = exposed.slab
-        state = IDLE if exposed.idle else BUSY
-        answer = ANSWER.pack(state, slab.id, slab.size_bytes, exposed.offset, exposed.size_bytes)
+        slab = mapped.slab
+        state = IDLE if mapped.idle else BUSY
+        answer = ANSWER.pack(state, slab.id, slab.size_bytes, mapped.offset, mapped.size_bytes)
         socket.send_fds(end, [answer], [slab.fd])
 
-    def _exposed(self, call: Call, session: str, token: bytes, buffer: int) -> Exposed | None:
+    def _map(self, call: Call, session: str, token: bytes, buffer: int) -> MappedBuffer | None:
         try:
-            owner = self._service.lane_owner(session, token)
+            owner = self._service.shared_memory_owner(session, token)
             self._guard.check(owner, SCOPE)
             call.principal = owner
-            exposed = self._service.expose(owner, session, buffer)
+            mapped = self._service.map_buffer(owner, session, buffer)
         except OpserveError as error:
             call.outcome = error.status.name
             note_failure(error)
             raise
         call.outcome = "OK"
-        return exposed
+        return mapped
 
-    def _hang_up(self, end: socket.socket) -> None:
+    def _close_connection(self, end: socket.socket) -> None:
         self._waiting.pop(end).timer.cancel()
         self._loop.remove_reader(end)
         end.close()

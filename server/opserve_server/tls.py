@@ -49,7 +49,7 @@ class Tls:
         self._settings = settings
         self._seen: list[_Stamp | None] = _stamps(settings)
         self._held = _read(settings)
-        self._told = self._held
+        self._formatted = self._held
         self.context = self._held.context
         # Each connection is handed on to the newest context, whose authorities are then asked too:
         # those of a context that is in use can be added to, and never taken away.
@@ -87,9 +87,9 @@ class Tls:
     def _untold(self) -> grpc.ServerCertificateConfiguration | None:
         """Asked by gRPC before each handshake, in a thread of its own."""
         held = self._held
-        if held is self._told:
+        if held is self._formatted:
             return None
-        self._told = held
+        self._formatted = held
         return held.configuration
 
 

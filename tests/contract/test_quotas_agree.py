@@ -75,7 +75,7 @@ WAYS: Mapping[str, Callable[[errors.OpserveError], OpserveError]] = {
 
 def a_refusal(resource: Resource) -> errors.QuotaExceeded:
     return errors.QuotaExceeded(
-        resource, tenant="ours", limit=2**40, use=2**40 - 0.5, asked=7, retry_after_s=0.25
+        resource, tenant="ours", limit=2**40, use=2**40 - 0.5, requested=7, retry_after_s=0.25
     )
 
 

@@ -78,7 +78,7 @@ async def open_deployment(url: str) -> AsyncGenerator[Deployment]:
     clock, accounts, device = Clock(), Accounts(), FakeDevice()
     refused = RefusedCalls(limit=100, clock=clock)
     service = Service([device], limits=LIMITS, accounts=accounts, observe=refused.observe)
-    guard = Guard(accounts, guesses=GUESSES, calls=CALLS, clock=clock)
+    guard = Guard(accounts, unknown_keys=GUESSES, calls=CALLS, clock=clock)
     async with AsyncExitStack() as stack:
         opened = open_store(url, timeout_s=20.0, connections_limit=4)
         store = await stack.enter_async_context(opened)

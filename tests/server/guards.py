@@ -23,14 +23,18 @@ GUESSES = UnknownKeyLimits(per_s=1.0, at_once=10_000, peers=16)
 
 
 CALLS = CallLimits(
-    of_tenant=100, of_strangers=8, strangers_bytes=2**23, message_bytes=2**20, silence_s=30.0
+    of_tenant=100,
+    unauthenticated_calls=8,
+    unauthenticated_bytes=2**23,
+    message_bytes=2**20,
+    silence_s=30.0,
 )
 
 
 def keyless_guard(accounts: Accounts | None = None) -> Guard:
     """Of a service without keys."""
     policy = KeyPolicy.FROM_THE_FIRST_KEY
-    return Guard(accounts or Accounts(), guesses=GUESSES, calls=CALLS, keys=policy)
+    return Guard(accounts or Accounts(), unknown_keys=GUESSES, calls=CALLS, keys=policy)
 
 
 async def admitted(guard: Guard, credentials: Credentials, scope: Scope | None) -> Principal:
@@ -80,7 +84,7 @@ def service_with_keys(
     *,
     accounts: Accounts | None = None,
     certificates: Mapping[str, Principal] | None = None,
-    guesses: UnknownKeyLimits = GUESSES,
+    unknown_keys: UnknownKeyLimits = GUESSES,
 ) -> ServiceWithKeys:
     """A guard whose directory has keys, at the time NOW."""
     lab, mill = (principal(name, Scope.OPERATE, Scope.METRICS) for name in ("lab", "mill"))
@@ -97,7 +101,7 @@ def service_with_keys(
     ]
     accounts = accounts or Accounts()
     accounts.renew(TENANTS.values())
-    guard = Guard(accounts, guesses=guesses, calls=CALLS, clock=lambda: NOW)
+    guard = Guard(accounts, unknown_keys=unknown_keys, calls=CALLS, clock=lambda: NOW)
     guard.refresh(
         Directory(
             tenants=TENANTS,

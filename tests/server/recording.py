@@ -20,7 +20,7 @@ from opserve_server.core.history import (
     Outcome,
     WorkKind,
 )
-from opserve_server.core.infos import WaitingInfo
+from opserve_server.core.info import WaitingInfo
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Result, Written
@@ -209,7 +209,7 @@ class RecordingService(Service):
         )
 
     @override
-    async def ask_for_session(
+    async def request_session(
         self, principal: Principal, asked: SessionRequest, *, request_id: str, tell_after_s: float
     ) -> OpenedSession | WaitingInfo:
         self._fail()

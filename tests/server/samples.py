@@ -136,7 +136,7 @@ ERRORS: Sequence[OpserveError] = [
     errors.OutOfMemory(_STATUS, "groups: given 3", **_PARTS),
     errors.LimitExceeded(_STATUS, "groups: given 3", **_PARTS),
     errors.QuotaExceeded(
-        Resource.STREAMS, tenant="ours", limit=8, use=8, asked=1, retry_after_s=1.5
+        Resource.STREAMS, tenant="ours", limit=8, use=8, requested=1, retry_after_s=1.5
     ),
     errors.WaitTimedOut(_STATUS, "groups: given 3", **_PARTS),
     errors.TooManyUnknownKeys("192.0.2.1", per_s=1.0),

@@ -13,11 +13,11 @@ from typing_extensions import override
 from opserve.v1.session_service_pb2 import OpenSessionRequest
 from opserve.v1.session_service_pb2_grpc import SessionServiceStub
 from opserve_server.core.errors import HandleNotFound
-from opserve_server.core.infos import OpenedSession
+from opserve_server.core.info import OpenedSession
 from opserve_server.core.observations import CallEnded, Observation
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
-from opserve_server.core.turns import ITEMS_A_TURN, in_turns
+from opserve_server.core.time_slices import ITEMS_A_TURN, in_turns
 from opserve_server.guard import Credentials, FairAdmission
 from opserve_server.telemetry.metrics import Metrics
 from server.entry_points import EntryPoints, headers, open_entry_points

@@ -66,9 +66,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def guard(clock: Clock) -> Guard:
-    guesses = UnknownKeyLimits(per_s=0.5, at_once=3, peers=2)
+    unknown_keys = UnknownKeyLimits(per_s=0.5, at_once=3, peers=2)
     policy, calls = KeyPolicy.FROM_THE_FIRST_KEY, guards.CALLS
-    return Guard(ACCOUNTS, guesses=guesses, calls=calls, keys=policy, clock=clock)
+    return Guard(ACCOUNTS, unknown_keys=unknown_keys, calls=calls, keys=policy, clock=clock)
 
 
 def shown(authorization: str | None = None, *, peer: str = "192.0.2.1") -> Credentials:

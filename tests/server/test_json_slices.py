@@ -12,12 +12,12 @@ from opserve.v1.command_service_pb2 import Command as WireCommand
 from opserve.v1.memory_service_pb2 import FillRequest
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.memory_commands import Fill
-from opserve_server.core.turns import ITEMS_A_TURN
+from opserve_server.core.time_slices import ITEMS_PER_SLICE
 from opserve_server.grpc_api.convert import batch_of
 from opserve_server.json_slices import BYTES_AT_ONCE, VALUES_AT_ONCE, VALUES_LIMIT, parts_of
 from opserve_server.rest_api.batch import SubmitBody, commands_in
 from opserve_server.rest_api.models import parse
-from server.turns import Turns
+from server.turns import FairQueue
 
 TRICKY = 'a "list": [1, {2}], \\ and \\" in a text'
 
@@ -98,7 +98,7 @@ async def test_too_many_bytes_outside_the_list_or_in_one_element_are_refused(
 
 async def test_elements_that_are_long_texts_are_read_in_parts() -> None:
     document = {"list": ['"' + "," * 150_000] * 25}
-    turns = Turns()
+    turns = FairQueue()
     found = await parts(document)
     assert joined(found) == document
     assert max(map(len, found)) <= BYTES_AT_ONCE
@@ -145,11 +145,11 @@ async def test_a_batch_over_rest_is_read_a_few_values_in_each_turn(
         return validate(document)
 
     monkeypatch.setattr(SubmitBody, "model_validate_json", validated)
-    turns = Turns()
+    turns = FairQueue()
     commands = await commands_in(json.dumps({"commands": [entry] * count}).encode())
     assert len(commands) == count
     assert max(read.values()) <= VALUES_AT_ONCE // 2
-    assert turns.count >= count / ITEMS_A_TURN
+    assert turns.count >= count / ITEMS_PER_SLICE
 
 
 async def test_commands_of_all_parts_are_in_order_and_counted() -> None:
@@ -163,7 +163,7 @@ async def test_commands_of_all_parts_are_in_order_and_counted() -> None:
 
 
 async def test_commands_of_a_message_are_converted_in_turns() -> None:
-    turns = Turns()
+    turns = FairQueue()
     messages = [WireCommand(fill=FillRequest(buffer=1))] * 1000
     assert len(await batch_of(messages, session="", request_id="")) == 1000
-    assert turns.count >= 1000 // ITEMS_A_TURN
+    assert turns.count >= 1000 // ITEMS_PER_SLICE

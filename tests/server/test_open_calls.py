@@ -16,7 +16,7 @@ from opserve_server.core.errors import (
     Unavailable,
 )
 from opserve_server.core.tenants import Quota, Resource, Tenant
-from opserve_server.open_calls import CallLimits, OpenCalls, Place
+from opserve_server.open_calls import CallLimits, CallSlot, OpenCalls
 from simulation.virtual_time import VirtualTimeLoop
 
 MESSAGE = 1000
@@ -25,7 +25,11 @@ ARRIVING = 3 * MESSAGE
 SMALL = 64 * 2**10
 """A message that a call beyond the quota may keep."""
 LIMITS = CallLimits(
-    of_tenant=3, of_strangers=8, strangers_bytes=16 * MESSAGE, message_bytes=MESSAGE, silence_s=30.0
+    of_tenant=3,
+    unauthenticated_calls=8,
+    unauthenticated_bytes=16 * MESSAGE,
+    message_bytes=MESSAGE,
+    silence_s=30.0,
 )
 
 
@@ -48,11 +52,11 @@ async def forever() -> bytes:
 class Caller:
     """A call that receives a message, and what it came to."""
 
-    def __init__(self, place: Place, receive: Callable[[], Awaitable[bytes]] = forever) -> None:
+    def __init__(self, place: CallSlot, receive: Callable[[], Awaitable[bytes]] = forever) -> None:
         self.task = asyncio.ensure_future(self._run(place, receive))
 
     async def _run(
-        self, place: Place, receive: Callable[[], Awaitable[bytes]]
+        self, place: CallSlot, receive: Callable[[], Awaitable[bytes]]
     ) -> OpserveError | None:
         try:
             with place:
@@ -78,7 +82,7 @@ def test_the_eldest_watch_of_the_address_with_most_of_them_makes_room() -> None:
         calls, _ = open_calls()
 
         async def watch(peer: str) -> asyncio.Task[OpserveError | None]:
-            async def lasts(place: Place) -> OpserveError | None:
+            async def is_watch(place: CallSlot) -> OpserveError | None:
                 try:
                     with place:
                         await forever()
@@ -88,14 +92,14 @@ def test_the_eldest_watch_of_the_address_with_most_of_them_makes_room() -> None:
                     place.leave()
                 return None
 
-            task = asyncio.ensure_future(lasts(calls.take_for_stranger(peer, lasts=True)))
+            task = asyncio.ensure_future(is_watch(calls.take_unauthenticated(peer, is_watch=True)))
             await turns()
             return task
 
         watches = [await watch(peer) for peer in ("a", "b", "b", "b", "c")]
         assert [watch.done() for watch in watches] == [False, True, False, False, False]
         assert isinstance(watches[1].result(), LimitExceeded)
-        probe = Caller(calls.take_for_stranger("b", lasts=False))
+        probe = Caller(calls.take_unauthenticated("b", is_watch=False))
         await turns()
         assert probe.open, "watches take no place of a probe"
 
@@ -107,7 +111,7 @@ def test_unauthenticated_messages_under_way_fit_their_bytes() -> None:
         calls, _ = open_calls()
         callers = list[Caller]()
         for _ in range(4):
-            callers.append(Caller(calls.take_for_stranger("a", lasts=False)))
+            callers.append(Caller(calls.take_unauthenticated("a", is_watch=False)))
             await turns()
         assert [caller.open for caller in callers] == [False, False, True, True]
 
@@ -117,7 +121,7 @@ def test_unauthenticated_messages_under_way_fit_their_bytes() -> None:
 def test_all_unauthenticated_callers_together_keep_no_more_than_their_bytes() -> None:
     async def test() -> None:
         calls, _ = open_calls()
-        place = calls.take_for_stranger("a", lasts=False)
+        place = calls.take_unauthenticated("a", is_watch=False)
         place.keep(MESSAGE // 4)
         with pytest.raises(LimitExceeded, match=f"allowed {MESSAGE // 4}"):
             place.keep(MESSAGE // 4 + 1)
@@ -132,7 +136,7 @@ def test_a_tenant_without_a_free_place_is_refused_and_another_is_not() -> None:
         with pytest.raises(LimitExceeded, match="allowed 3 at once"):
             calls.take("lab")
         calls.take("mill")
-        calls.take_for_stranger("a", lasts=False)
+        calls.take_unauthenticated("a", is_watch=False)
         places[0].leave()
         calls.take("lab")
 
@@ -144,7 +148,7 @@ def test_a_call_whose_message_does_not_arrive_ends() -> None:
         calls, accounts = open_calls()
         callers = [
             Caller(calls.take("lab")),
-            Caller(calls.take_for_stranger("a", lasts=True)),
+            Caller(calls.take_unauthenticated("a", is_watch=True)),
         ]
         await asyncio.sleep(LIMITS.silence_s - 1)
         assert all(caller.open for caller in callers)
@@ -246,20 +250,20 @@ def test_unauthenticated_calls_count_until_they_end_and_leave_places_for_other_a
     async def test() -> None:
         calls, _ = open_calls()
 
-        def answered(peer: str) -> Place:
-            with calls.take_for_stranger(peer, lasts=False) as place:
+        def answered(peer: str) -> CallSlot:
+            with calls.take_unauthenticated(peer, is_watch=False) as place:
                 return place
 
-        def until_refused(peer: str) -> list[Place]:
-            places = list[Place]()
+        def until_refused(peer: str) -> list[CallSlot]:
+            places = list[CallSlot]()
             with suppress(LimitExceeded):
                 while True:
                     places.append(answered(peer))
             return places
 
         unread = until_refused("a")
-        assert len(unread) == LIMITS.of_strangers
-        assert len(until_refused("b")) == LIMITS.of_strangers // 2
+        assert len(unread) == LIMITS.unauthenticated_calls
+        assert len(until_refused("b")) == LIMITS.unauthenticated_calls // 2
         answered("c")
         with pytest.raises(LimitExceeded, match="beside 8 of this address"):
             answered("a")
@@ -275,11 +279,11 @@ def test_a_call_that_sends_ends_behind_what_it_sends() -> None:
         calls, _ = open_calls()
         read = asyncio.get_running_loop().create_future()
 
-        async def sends(place: Place) -> None:
+        async def sends(place: CallSlot) -> None:
             with place:
                 await place.sent(read)
 
-        place = calls.take_for_stranger("a", lasts=True)
+        place = calls.take_unauthenticated("a", is_watch=True)
         sending = asyncio.ensure_future(sends(place))
         await turns()
         place.end(LimitExceeded(Status.ACL_ERROR_RT_OVER_LIMIT, "one more"))
@@ -297,11 +301,11 @@ def test_the_end_waits_for_work_and_not_for_unread_answers() -> None:
     async def test() -> None:
         calls, _ = open_calls()
         loop = asyncio.get_running_loop()
-        places = calls.take("lab"), calls.take_for_stranger("a", lasts=False)
+        places = calls.take("lab"), calls.take_unauthenticated("a", is_watch=False)
         for place in places:
             with place:
                 pass
-        watch = Caller(calls.take_for_stranger("b", lasts=True))
+        watch = Caller(calls.take_unauthenticated("b", is_watch=True))
         await turns()
         began_s = loop.time()
         await calls.end(within_s=10.0)
@@ -314,13 +318,16 @@ def test_the_end_waits_for_work_and_not_for_unread_answers() -> None:
 def test_bytes_in_flight_have_a_limit_where_the_quota_names_none() -> None:
     for name, limit in (("lab", 5), ("mill", BYTES_IN_FLIGHT)):
         _, accounts = open_calls(bytes_in_flight=5)
-        assert accounts.of(name).standings[Resource.BYTES_IN_FLIGHT].limit == limit
+        assert accounts.of(name).counters[Resource.BYTES_IN_FLIGHT].limit == limit
 
 
 def test_at_the_end_each_call_is_answered_that_the_service_ends() -> None:
     async def test() -> None:
         calls, _ = open_calls()
-        waiting = [Caller(calls.take("lab")), Caller(calls.take_for_stranger("a", lasts=False))]
+        waiting = [
+            Caller(calls.take("lab")),
+            Caller(calls.take_unauthenticated("a", is_watch=False)),
+        ]
         soon = asyncio.get_running_loop().create_future()
         short = Caller(calls.take("lab"), lambda: soon)
         ending = asyncio.ensure_future(calls.end(within_s=5.0))

@@ -6,11 +6,11 @@ import pytest
 
 from opserve_server.core.copies import CopyEntry, CopyKind
 from opserve_server.core.history import HistoryEntry, Outcome, WorkKind
+from opserve_server.core.time_slices import ITEMS_PER_SLICE
 from opserve_server.core.timeline import StreamTimeline, Timeline
-from opserve_server.core.turns import ITEMS_A_TURN
 from opserve_server.grpc_api import histories as over_grpc
 from opserve_server.rest_api import histories as over_rest
-from server.turns import Turns
+from server.turns import FairQueue
 
 COPY = CopyEntry(kind=CopyKind.READ, buffer=3, size_bytes=64, started_s=1.0, ended_s=2.0)
 
@@ -36,11 +36,11 @@ LONG = Timeline(
     streams=tuple(StreamTimeline(stream=number, entries=ENTRIES) for number in range(64)),
     copies=(COPY,) * 640,
 )
-SLICES = (64 * len(ENTRIES) + 640) // ITEMS_A_TURN
+SLICES = (64 * len(ENTRIES) + 640) // ITEMS_PER_SLICE
 
 
 async def test_a_timeline_over_grpc_is_made_in_turns() -> None:
-    turns = Turns()
+    turns = FairQueue()
     answer = await over_grpc.timeline_of(LONG)
     assert turns.count >= SLICES - 1
     assert [one.stream for one in answer.streams] == list(range(64))
@@ -50,7 +50,7 @@ async def test_a_timeline_over_grpc_is_made_in_turns() -> None:
 
 @pytest.mark.parametrize("timeline", [LONG, Timeline(streams=(), copies=())])
 async def test_a_timeline_over_rest_is_made_in_turns(timeline: Timeline) -> None:
-    turns = Turns()
+    turns = FairQueue()
     answer = json.loads(await over_rest.timeline_of(timeline))
     assert [one["stream"] for one in answer["streams"]] == list(range(len(timeline.streams)))
     for one in answer["streams"]:

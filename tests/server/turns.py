@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Turns:
+class FairQueue:
     """Counts turns of the event loop, from now on."""
 
     def __init__(self) -> None:

@@ -207,7 +207,7 @@ class Client:
         """Maps a buffer, unless a call computes near it, and writes there if no work uses it."""
         handle, value = self._random.choice(client_stream.buffers), self._random.randrange(256)
         with _losing_a_session():
-            exposed = self._service.expose(self.principal, self.session, handle)
+            exposed = self._service.map_buffer(self.principal, self.session, handle)
         if exposed is not None:
             content = self._mappings.map(exposed)
             if exposed.idle:

@@ -2,7 +2,7 @@
 
 import mmap
 
-from opserve_server.core.memory_commands import Exposed
+from opserve_server.core.memory_commands import MappedBuffer
 from opserve_server.pool.messages import KernelCall
 
 
@@ -22,7 +22,7 @@ class Mappings:
         """Slabs that clients were given."""
         return len(self._slabs)
 
-    def map(self, exposed: Exposed) -> memoryview:
+    def map(self, exposed: MappedBuffer) -> memoryview:
         """The bytes of a buffer."""
         slab = exposed.slab
         if slab.id not in self._slabs:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from typing_extensions import override
 
-from opserve_server.core.infos import OpenedSession, WaitingInfo
+from opserve_server.core.info import OpenedSession, WaitingInfo
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.session_request import SessionRequest
@@ -238,7 +238,7 @@ class QueueMachine(RuleBasedStateMachine):
         async def opening() -> OpenedSession | WaitingInfo:
             if not notified:
                 return await service.open_session(who, asked, request_id=wait.id)
-            return await service.ask_for_session(
+            return await service.request_session(
                 who, asked, request_id=wait.id, tell_after_s=tell_after_s
             )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
-from opserve_server.core.device_queue import LOOKS_S
+from opserve_server.core.device_queue import POLL_INTERVAL_S
 from opserve_server.core.limits import Limits
 
 
@@ -97,7 +97,7 @@ class ModelQueue:
             self.serve()
             self._refuse_what_may_not_wait(wait)
         if not wait.outcome:
-            self.looks_at = min(self.looks_at, self.now + LOOKS_S)
+            self.looks_at = min(self.looks_at, self.now + POLL_INTERVAL_S)
 
     def join(self, wait: ModelWait, caller: ModelCaller) -> None:
         """Somebody asks for a place that is there."""
@@ -227,7 +227,7 @@ class ModelQueue:
             yield session.ends_at, partial(self.close, session)
 
     def _look(self) -> None:
-        self.looks_at += LOOKS_S
+        self.looks_at += POLL_INTERVAL_S
         self.serve()
 
     def _tell(self, wait: ModelWait, caller: ModelCaller) -> None:

@@ -34,7 +34,7 @@ def keep_the_charge_of_a_failed_allocation(patch: pytest.MonkeyPatch) -> None:
         try:
             return original(self, size_bytes)
         except OutOfMemory:
-            self._held._standing.use += before
+            self._reservation._counter.use += before
             raise
 
     patch.setattr(SessionMemory, "_take_slab", take)
@@ -47,7 +47,7 @@ def give_back_twice_when_a_close_meets_the_end_of_the_lease(patch: pytest.Monkey
     async def close(self: Session) -> None:
         await original(self)
         if self.time() >= self.ends_at:
-            self._place._standing.use -= 1
+            self._reservation._counter.use -= 1
 
     patch.setattr(Session, "close", close)
 
@@ -57,9 +57,9 @@ def keep_aborted_entries(patch: pytest.MonkeyPatch) -> None:
     original = Stream.abort
 
     def abort(self: Stream) -> None:
-        before = self._held._amount
+        before = self._reservation._amount
         original(self)
-        self._held.hold(before)
+        self._reservation.update(before)
 
     patch.setattr(Stream, "abort", abort)
 
@@ -90,11 +90,11 @@ def keep_the_bytes_of_a_broken_copy(patch: pytest.MonkeyPatch) -> None:
 
     @contextmanager
     def in_flight(self: Account, size_bytes: int) -> Generator[None]:
-        moving = self.holding(Resource.BYTES_IN_FLIGHT)
-        moving.check(size_bytes)
-        moving.hold(size_bytes)
+        in_flight = self.reserve(Resource.BYTES_IN_FLIGHT)
+        in_flight.check(size_bytes)
+        in_flight.update(size_bytes)
         yield
-        moving.hold(0)
+        in_flight.update(0)
 
     patch.setattr(Account, "in_flight", in_flight)
 

@@ -23,10 +23,10 @@ from opserve_server.core.work import KernelRun
 from opserve_server.pool import device as device_module
 from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.device import Device
+from opserve_server.pool.fair_queue import FairQueue
 from opserve_server.pool.messages import KernelCall, Region
 from opserve_server.pool.run_queue import RunQueue, Task
 from opserve_server.pool.slabs import Slab
-from opserve_server.pool.turns import Turns
 from simulation.history import check_tenants
 from simulation.virtual_time import VirtualTimeLoop
 from simulation.worker import SLICE_S, Ran, SimulatedWorker, WorkerFaults
@@ -106,7 +106,7 @@ class SimulatedDispatch:
             dispatcher=self.dispatcher,
             queue_limit=10_000,
             history_limit=1,
-            held=payer.account.holding(Resource.QUEUED),
+            reservation=payer.account.reserve(Resource.QUEUED),
             observe=payer.ended.append,
         )
         self.streams.append(stream)
@@ -303,66 +303,66 @@ def test_tenants_share_a_device_fairly(scenario: Callable[[], Awaitable[None]]) 
 def take_whoever_came_first(patch: pytest.MonkeyPatch) -> None:
     """Turns do not look at what anybody has had."""
 
-    def choose(self: Turns[Any], among: Iterable[Any]) -> Any:
+    def choose(self: FairQueue[Any], among: Iterable[Any]) -> Any:
         del self
         return next(iter(among))
 
-    patch.setattr(Turns, "next", choose)
+    patch.setattr(FairQueue, "next", choose)
 
 
 def never_pause(patch: pytest.MonkeyPatch) -> None:
     """A call runs to its end, whoever waits."""
 
-    def is_over(self: Turns[Any], _: Any) -> bool:
+    def is_over(self: FairQueue[Any], _: Any) -> bool:
         del self
         return False
 
-    patch.setattr(Turns, "is_over", is_over)
+    patch.setattr(FairQueue, "has_had_more", is_over)
 
 
 def ignore_weights(patch: pytest.MonkeyPatch) -> None:
     """Every tenant counts alike."""
-    original = Turns[Any].charge
+    original = FairQueue[Any].charge
 
-    def charge(self: Turns[Any], key: Any, used_ns: float, *, weight: int) -> None:
+    def charge(self: FairQueue[Any], key: Any, used_ns: float, *, weight: int) -> None:
         del weight
         original(self, key, used_ns, weight=1)
 
-    patch.setattr(Turns, "charge", charge)
+    patch.setattr(FairQueue, "charge", charge)
 
 
 def save_up_credit(patch: pytest.MonkeyPatch) -> None:
     """Who comes back has what it did not use meanwhile."""
     known: defaultdict[tuple[int, Any], float] = defaultdict(float)
-    original = Turns[Any].leave
+    original = FairQueue[Any].leave
 
-    def join(self: Turns[Any], key: Any) -> None:
-        self._passes.setdefault(key, known[id(self), key])
+    def join(self: FairQueue[Any], key: Any) -> None:
+        self._virtual_ns.setdefault(key, known[id(self), key])
 
-    def leave(self: Turns[Any], key: Any) -> None:
-        known[id(self), key] = self._passes[key]
+    def leave(self: FairQueue[Any], key: Any) -> None:
+        known[id(self), key] = self._virtual_ns[key]
         original(self, key)
 
-    patch.setattr(Turns, "join", join)
-    patch.setattr(Turns, "leave", leave)
+    patch.setattr(FairQueue, "join", join)
+    patch.setattr(FairQueue, "leave", leave)
 
 
 def blame_the_oldest(patch: pytest.MonkeyPatch) -> None:
     """Whoever's call has waited longest is blamed for a worker's death."""
-    original = Device._settle_its_calls
+    original = Device._settle_calls
 
     def settle(self: Device, crash_page: CrashPage) -> None:
         crash_page.call_id = next(iter(self._pending), 0)  # type: ignore[misc]
         original(self, crash_page)
 
-    patch.setattr(Device, "_settle_its_calls", settle)
+    patch.setattr(Device, "_settle_calls", settle)
 
 
 def run_the_last_first(patch: pytest.MonkeyPatch) -> None:
     """A call overtakes the one before it."""
 
     def last(self: RunQueue) -> Task:
-        return [*self._flows[self._turns.next(self._flows)].values()][-1]
+        return [*self._flows[self._fair_queue.next(self._flows)].values()][-1]
 
     patch.setattr(RunQueue, "next", last)
 

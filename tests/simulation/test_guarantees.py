@@ -100,14 +100,14 @@ def lose_a_wake_up(patch: pytest.MonkeyPatch) -> None:
 
 def replay_twice(patch: pytest.MonkeyPatch) -> None:
     """A new worker is told twice of what the dead one had."""
-    original = Device._put_to_work
+    original = Device._activate
 
-    def put_to_work(self: Device, current: Any) -> None:
+    def activate(self: Device, current: Any) -> None:
         original(self, current)
         for pending in self._pending.values():
-            self._tell(current, pending.frame)
+            self._send(current, pending.frame)
 
-    patch.setattr(Device, "_put_to_work", put_to_work)
+    patch.setattr(Device, "_activate", activate)
 
 
 def keep_a_lease(patch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def take_new_work_in_a_drain(patch: pytest.MonkeyPatch) -> None:
     def check_takes(self: Service, *what: object) -> None:
         del self, what
 
-    patch.setattr(Service, "_check_takes", check_takes)
+    patch.setattr(Service, "_check_accepts", check_takes)
 
 
 def drain_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def hand_out_exposed_memory(patch: pytest.MonkeyPatch) -> None:
     original = SlabPool.give_back
 
     def give_back(self: SlabPool, slab: Slab) -> None:
-        slab.exposed = False
+        slab.mapped = False
         original(self, slab)
 
     patch.setattr(SlabPool, "give_back", give_back)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from opserve_server.core.accounts import Account
-from opserve_server.core.capacity import Room
-from opserve_server.core.device_queue import DeviceQueue, Place, PlaceKey
-from opserve_server.core.infos import WaitingInfo
+from opserve_server.core.capacity import Capacity
+from opserve_server.core.device_queue import DeviceQueue, QueuedRequest, RequestKey
+from opserve_server.core.info import WaitingInfo
 from opserve_server.core.session import Session
-from opserve_server.core.session_request import Wanted
+from opserve_server.core.session_request import Requirements
 from simulation.directed import CLEAN, PLANTED, SEARCH, Planted, by_name, go_through
 from simulation.queue_machine import QueueMachine
 
@@ -25,11 +25,13 @@ def let_priority_win_for_ever(patch: pytest.MonkeyPatch) -> None:
     """Whoever waits grows no older: a higher priority always comes first."""
     original = DeviceQueue._enter
 
-    def enter(self: DeviceQueue, account: Account, wanted: Wanted, key: PlaceKey | None) -> Place:
-        place = original(self, account, wanted, key)
-        place.order = (-float(wanted.priority), place.order[1])
-        self._places.sort(key=lambda one: one.order)
-        return place
+    def enter(
+        self: DeviceQueue, account: Account, requirements: Requirements, key: RequestKey | None
+    ) -> QueuedRequest:
+        request = original(self, account, requirements, key)
+        request.order = (-float(requirements.priority), request.order[1])
+        self._requests.sort(key=lambda one: one.order)
+        return request
 
     patch.setattr(DeviceQueue, "_enter", enter)
 
@@ -37,10 +39,10 @@ def let_priority_win_for_ever(patch: pytest.MonkeyPatch) -> None:
 def let_others_take_what_is_kept(patch: pytest.MonkeyPatch) -> None:
     """Sessions that come and go never leave a device empty for who wants it alone."""
 
-    def keep(self: Room, wanted: Wanted, *, tenant: str) -> None:
-        del self, wanted, tenant
+    def reserve(self: Capacity, requirements: Requirements, *, tenant: str) -> None:
+        del self, requirements, tenant
 
-    patch.setattr(Room, "keep", keep)
+    patch.setattr(Capacity, "reserve", reserve)
 
 
 def keep_a_device_for_ever(patch: pytest.MonkeyPatch) -> None:
@@ -50,16 +52,16 @@ def keep_a_device_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 def grant_to_who_is_away(patch: pytest.MonkeyPatch) -> None:
     """Who was cut off is not passed over."""
-    patch.setattr(Place, "waits", property(lambda place: not place.granted.done()))
+    patch.setattr(QueuedRequest, "waits", property(lambda request: not request.granted.done()))
 
 
 def count_all_in_the_line(patch: pytest.MonkeyPatch) -> None:
     """A position counts those that want other devices too."""
     original = DeviceQueue._info
 
-    def info(self: DeviceQueue, place: Place, room: Room) -> WaitingInfo:
-        ahead = sum(other.waits and other.order < place.order for other in self._places)
-        return replace(original(self, place, room), position=ahead + 1)
+    def info(self: DeviceQueue, request: QueuedRequest, capacity: Capacity) -> WaitingInfo:
+        ahead = sum(other.waits and other.order < request.order for other in self._requests)
+        return replace(original(self, request, capacity), position=ahead + 1)
 
     patch.setattr(DeviceQueue, "_info", info)
 
@@ -67,9 +69,9 @@ def count_all_in_the_line(patch: pytest.MonkeyPatch) -> None:
 def forget_who_waits_behind(patch: pytest.MonkeyPatch) -> None:
     """A wait that ends leaves what was kept for it to nobody, until somebody looks."""
 
-    def leave(self: DeviceQueue, place: Place) -> None:
-        self._places.remove(place)
-        for timer in place.timers.values():
+    def leave(self: DeviceQueue, request: QueuedRequest) -> None:
+        self._requests.remove(request)
+        for timer in request.timers.values():
             timer.cancel()
 
     patch.setattr(DeviceQueue, "_leave", leave)
@@ -77,22 +79,22 @@ def forget_who_waits_behind(patch: pytest.MonkeyPatch) -> None:
 
 def wait_without_an_end(patch: pytest.MonkeyPatch) -> None:
     """Who wants a device alone waits on behind the deadline."""
-    original = DeviceQueue._give_up
+    original = DeviceQueue._time_out
 
-    def give_up(self: DeviceQueue, place: Place) -> None:
-        if place.wanted.exclusive_s is None:
-            original(self, place)
+    def time_out(self: DeviceQueue, request: QueuedRequest) -> None:
+        if request.requirements.exclusive_s is None:
+            original(self, request)
 
-    patch.setattr(DeviceQueue, "_give_up", give_up)
+    patch.setattr(DeviceQueue, "_time_out", time_out)
 
 
 def look_at_nothing(patch: pytest.MonkeyPatch) -> None:
     """A device that becomes ready is given to who waits when something else happens."""
 
-    def look_again(self: DeviceQueue) -> None:
-        self._look = asyncio.get_running_loop().call_later(1e9, self._look_again)
+    def poll(self: DeviceQueue) -> None:
+        self._poll_timer = asyncio.get_running_loop().call_later(1e9, self._poll)
 
-    patch.setattr(DeviceQueue, "_look_again", look_again)
+    patch.setattr(DeviceQueue, "_poll", poll)
 
 
 def ask(  # as the machine's rule, with what most histories give

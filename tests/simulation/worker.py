@@ -229,11 +229,11 @@ class SimulatedWorker:
     def _look_around(self) -> None:
         """Turns to the next call, or sees when the one that runs comes to its next pause or end."""
         if self._running is None and self._run_queue:
-            self._turn_to(self._run_queue.next())
+            self._switch_to(self._run_queue.next())
         elif self._running is not None:
             self._set_timer(self._running)
 
-    def _turn_to(self, task: Task) -> None:
+    def _switch_to(self, task: Task) -> None:
         self._running, self._turned_s = task, self.loop.time()
         self._charged_s = self._turned_s
         self._computes(task.run.call)

@@ -8,7 +8,7 @@ from itertools import repeat
 from unittest.mock import patch
 
 from opserve_server import app
-from opserve_server.allocator import spare_what_is_loaded
+from opserve_server.allocator import freeze_loaded_objects
 
 KILL_AFTER_S = 0.5
 
@@ -43,7 +43,7 @@ def main() -> int:
     """Serves until it is ready, and never again."""
 
     def then_stick() -> None:
-        spare_what_is_loaded()
+        freeze_loaded_objects()
         asyncio.get_running_loop().call_soon(STUCK[sys.argv[1]])
 
     with (

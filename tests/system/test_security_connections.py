@@ -78,7 +78,7 @@ async def close(wire: Wire) -> None:
         await wire[1].wait_closed()
 
 
-async def has_room(address: str, said: bytes) -> bool:
+async def has_capacity(address: str, said: bytes) -> bool:
     """Whether another connection is answered, now that a service has seen others go."""
     wire = await connected(address)
     wire[1].write(said)
@@ -150,7 +150,7 @@ async def test_calls_of_tenants_leave_a_connection_for_probes_over_rest(service:
         head.cancel()
     for wire in (probe, *wires):
         await close(wire)
-    await until(lambda: has_room(service.rest, PROBE))
+    await until(lambda: has_capacity(service.rest, PROBE))
     await serves(service)
 
 
@@ -164,7 +164,7 @@ async def test_there_are_so_many_connections_over_grpc() -> None:
         for wire in wires:
             await close(wire)
         assert sorted(answers) == [0, *[9] * 8], "one more is closed"
-        await until(lambda: has_room(own.grpc, PREFACE + frame(SETTINGS)))
+        await until(lambda: has_capacity(own.grpc, PREFACE + frame(SETTINGS)))
         await serves(own)
 
 

@@ -45,7 +45,10 @@ from opserve_server.conformance.calls import (
     SubmitOutputs,
     Verify,
 )
-from opserve_server.conformance.choice import (
+from opserve_server.conformance.definitions import cases_in, own_case
+from opserve_server.conformance.history import History
+from opserve_server.conformance.reference import ReferenceDevice, WorkersBackend
+from opserve_server.conformance.request_checks import (
     TEXT_LIMIT,
     check_digests,
     check_lines,
@@ -53,12 +56,9 @@ from opserve_server.conformance.choice import (
     check_suite,
     check_text,
     page_limit,
-    wanted_of,
+    selection_of,
 )
-from opserve_server.conformance.definitions import cases_in, own_case
-from opserve_server.conformance.history import History
-from opserve_server.conformance.reference import ReferenceDevice, WorkersBackend
-from opserve_server.conformance.sent import AllSent, submission_of
+from opserve_server.conformance.submissions import SubmissionCaches, submission_of
 from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.service import Service
@@ -102,7 +102,9 @@ class Conformance:
         self.array_limits = reference.limits.arrays
         self.report_bytes_limit = history.limits.report_bytes
         limits = reference.limits
-        self._sent = AllSent(limits.sent_total_bytes, of_one_bytes=limits.sent_bytes)
+        self._submissions = SubmissionCaches(
+            limits.sent_total_bytes, tenant_limit_bytes=limits.sent_bytes
+        )
 
     async def run(
         self,
@@ -133,62 +135,62 @@ class Conformance:
                 async with self._workers.turn(caller().tenant):
                     return await self._workers.do(cases_in, request)
             case SubmitOutputs():
-                return await self._submitted(request, _nothing)
+                return await self._submit(request, _nothing)
             case _:
                 return await self._history.run(request)
 
-    async def archive(self, asked: GetInputs | GetGolden) -> AsyncGenerator[bytes]:
+    async def archive(self, request: GetInputs | GetGolden) -> AsyncGenerator[bytes]:
         """The .npz file that is asked for, in pieces; it has none of a call that must be refused.
 
         Expected values have values.NAME of each output and magnitudes.NAME of its sums.
         """
         async with self._workers.turn(caller().tenant):
-            case = await self._case(asked)
+            case = await self._case(request)
             if case.is_refused:
                 allowed = "a case that must succeed: this one has no arrays"
                 raise HandleNotFound("case", case.id, allowed=allowed)
             self._reference.check_size(case)
-            if isinstance(asked, GetInputs):
-                data = await self._workers.do(tasks.inputs_of, case, asked.seed)
+            if isinstance(request, GetInputs):
+                data = await self._workers.do(tasks.inputs_of, case, request.seed)
             else:
-                task = self._reference.task(case, asked.seed)
+                task = self._reference.task(case, request.seed)
                 data = await settled(self._backend(), task, tasks.expected_of)
         with self._service.accounts.of(caller().tenant).in_flight(len(data)):
             for start in range(0, len(data), _PIECE_BYTES):
                 yield data[start : start + _PIECE_BYTES].tobytes()
 
-    async def verify(self, asked: Verify, read: Read) -> Verified:
+    async def verify(self, request: Verify, read: Read) -> Verified:
         """The verdict on outputs.
 
         Args:
-            asked: Of which case.
+            request: Of which case.
             read: Unpacks them, once the caller has its turn.
 
         Raises:
             HandleNotFound: 107017, there is no such case, or an output of which only the digest
                 came is not kept.
         """
-        code = _code(asked.code) if asked.code else None
-        answer = await self._submitted(asked, read, code)
+        code = _code(request.code) if request.code else None
+        answer = await self._submit(request, read, code)
         if answer.verified is None:
             allowed = "digests of outputs that were sent before and are still kept"
             raise HandleNotFound("digests", f"that of {', '.join(answer.missing)}", allowed=allowed)
         return answer.verified
 
-    async def _submitted(
-        self, asked: SubmitOutputs | Verify, read: Read, code: Code | None = None
+    async def _submit(
+        self, request: SubmitOutputs | Verify, read: Read, code: Code | None = None
     ) -> Submitted:
-        check_digests(asked.digests, self.array_limits.arrays)
-        standards = standards_of(asked.standards, asked.gates)
-        sent = self._sent.of(self._service.accounts.of(caller().tenant))
+        check_digests(request.digests, self.array_limits.arrays)
+        standards = standards_of(request.standards, request.gates)
+        sent = self._submissions.of(self._service.accounts.of(caller().tenant))
         async with self._workers.turn(caller().tenant):
-            case = await self._case(asked)
-            task = self._reference.task(case, asked.seed, standards)
+            case = await self._case(request)
+            task = self._reference.task(case, request.seed, standards)
             if case.is_refused or code is not None:
                 refusal = _verified(judge_code(case, code, task.contract))
                 return Submitted(verified=refusal, missing=())
             self._reference.check_size(case)
-            reading = asyncio.to_thread(submission_of, case, await read(), asked.digests)
+            reading = asyncio.to_thread(submission_of, case, await read(), request.digests)
             given = await to_its_end(reading)
             verified = sent.verdict(task, given)
             if verified is None:
@@ -198,36 +200,36 @@ class Conformance:
                 judge = partial(tasks.verdict_on_outputs, outputs=outputs)
                 verified = _verified(await settled(self._backend(), task, judge))
             sent.keep(task, given, verified)
-            self._sent.make_room()
+            self._submissions.make_room()
         return Submitted(verified=verified, missing=())
 
-    async def _page(self, asked: ListCases) -> CasePage:
-        check_suite(asked.suite, asked.seed)
-        wanted_of(asked)
-        check_text("cursor", asked.cursor)
-        limit = page_limit(asked.limit, CASES, most=CASES_LIMIT)
+    async def _page(self, request: ListCases) -> CasePage:
+        check_suite(request.suite, request.seed)
+        selection_of(request)
+        check_text("cursor", request.cursor)
+        limit = page_limit(request.limit, CASES, most=CASES_LIMIT)
         async with self._workers.turn(caller().tenant):
-            page = await self._workers.do(tasks.page_of, asked, limit)
+            page = await self._workers.do(tasks.page_of, request, limit)
         if page is None:
-            raise malformed("cursor", given=asked.cursor, allowed="the cursor of a page")
+            raise malformed("cursor", given=request.cursor, allowed="the cursor of a page")
         return page
 
-    async def _case(self, asked: GetCase | OfAnyCase) -> Case:
-        if not isinstance(asked, GetCase) and (asked.definition or not asked.suite):
-            return await self._own_case(asked)
-        check_suite(asked.suite, asked.seed)
-        case = await self._workers.do(tasks.case_in, asked.suite, asked.seed, asked.case)
+    async def _case(self, request: GetCase | OfAnyCase) -> Case:
+        if not isinstance(request, GetCase) and (request.definition or not request.suite):
+            return await self._own_case(request)
+        check_suite(request.suite, request.seed)
+        case = await self._workers.do(tasks.case_in, request.suite, request.seed, request.case)
         if case is None:
-            allowed = f"a case of suite {asked.suite} with seed {asked.seed}"
-            raise HandleNotFound("case", asked.case[:TEXT_LIMIT], allowed=allowed)
+            allowed = f"a case of suite {request.suite} with seed {request.seed}"
+            raise HandleNotFound("case", request.case[:TEXT_LIMIT], allowed=allowed)
         return case
 
     def _backend(self) -> WorkersBackend:
         return self._reference.backend(self._workers, caller())
 
-    async def _own_case(self, asked: OfAnyCase) -> Case:
-        check_own(asked)
-        return await self._workers.do(own_case, asked.definition)
+    async def _own_case(self, request: OfAnyCase) -> Case:
+        check_own(request)
+        return await self._workers.do(own_case, request.definition)
 
 
 async def _nothing() -> Mapping[str, Array]:

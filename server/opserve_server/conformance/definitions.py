@@ -41,12 +41,12 @@ def own_case(definition: str, documented_rules: DocumentedRules = DocumentedRule
         raise malformed(error.parameter, given=error.given, allowed=error.allowed) from None
 
 
-def cases_in(asked: ReadCases) -> CasesRead:
+def cases_in(request: ReadCases) -> CasesRead:
     """What lines have made; what is asked has been checked."""
     setting = Setting(
-        profile=asked.profile or DEFAULT_PROFILE, kind=Kind(asked.fill or Kind.INTEGER)
+        profile=request.profile or DEFAULT_PROFILE, kind=Kind(request.fill or Kind.INTEGER)
     )
-    read = FORMS[asked.form](asked.text, setting, LINES_LIMIT)
+    read = FORMS[request.form](request.text, setting, LINES_LIMIT)
     return CasesRead(
         definitions=[Definition(canonical(case.to_json())) for case in read.cases],
         refused=[

@@ -26,10 +26,10 @@ from opserve_server.conformance.calls import (
     ReportRun,
     SetBaseline,
 )
-from opserve_server.conformance.choice import BASELINE, check_like
-from opserve_server.conformance.reported import check_report, checked, parts_of
+from opserve_server.conformance.reports import check_report, checked, parts_of
+from opserve_server.conformance.request_checks import BASELINE, check_like
 from opserve_server.conformance.runs import SuiteRuns
-from opserve_server.conformance.workers import ConformanceWorkers, TurnByTurn
+from opserve_server.conformance.workers import ConformanceWorkers, TenantWorkers
 from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.runs import Baseline, Origin, Run, RunState
 
@@ -82,34 +82,34 @@ class History:
         """
         match request:
             case ReportRun():
-                return OneRun(run=self._runs.told(await self._reported(request)))
+                return OneRun(run=self._runs.info(await self._report(request)))
             case SetBaseline():
                 return OneBaseline(baseline=await self._set(request))
             case ListBaselines():
                 found = await self._runs.kept.baselines.of(caller().tenant)
                 return AllBaselines(baselines=found)
             case DeleteBaseline():
-                return OneBaseline(baseline=await self._deleted(request))
+                return OneBaseline(baseline=await self._delete(request))
             case CompareRuns():
-                return await self._compared(request)
+                return await self._compare(request)
             case _:
                 return await self._runs.run(request)
 
-    async def _reported(self, asked: ReportRun) -> Run:
+    async def _report(self, request: ReportRun) -> Run:
         kept, tenant = self._runs.kept, caller().tenant
-        check_report(asked)
-        results, workers = list[CaseResult](), TurnByTurn(self._workers, tenant)
-        for part in parts_of(asked.results):
+        check_report(request)
+        results, workers = list[CaseResult](), TenantWorkers(self._workers, tenant)
+        for part in parts_of(request.results):
             results += await workers.do(checked, part)
         now = self._clock()
         tally = Tally.of(one.outcome for one in results)
         run = Run(
             id=secrets.token_hex(8),
             tenant=tenant,
-            target=asked.target,
-            suite=asked.suite,
-            seed=asked.seed,
-            digest=asked.digest,
+            target=request.target,
+            suite=request.suite,
+            seed=request.seed,
+            digest=request.digest,
             state=RunState.ENDED,
             cases=len(results),
             counts=dict(tally.counts),
@@ -118,39 +118,39 @@ class History:
             seen_at=now,
             ended_at=now,
             origin=Origin.REPORTED,
-            tool=asked.tool,
+            tool=request.tool,
         )
         await kept.begin(run, results, kept=self.limits.runs)
         return run
 
-    async def _set(self, asked: SetBaseline) -> Baseline:
-        check_like("name", asked.name, BASELINE)
-        run = await self._runs.found(asked.run)
+    async def _set(self, request: SetBaseline) -> Baseline:
+        check_like("name", request.name, BASELINE)
+        run = await self._runs.found(request.run)
         if run.state is RunState.RUNNING:
             raise malformed("run", given="a run at work", allowed="one that has ended")
-        baseline = Baseline(name=asked.name, run=run.id, set_at=self._clock())
+        baseline = Baseline(name=request.name, run=run.id, set_at=self._clock())
         kept = self._runs.kept.baselines
         await kept.set(caller().tenant, baseline, limit=self.limits.baselines)
         return baseline
 
-    async def _deleted(self, asked: DeleteBaseline) -> Baseline:
-        check_like("name", asked.name, BASELINE)
+    async def _delete(self, request: DeleteBaseline) -> Baseline:
+        check_like("name", request.name, BASELINE)
         kept, tenant = self._runs.kept.baselines, caller().tenant
-        baseline = await kept.get(tenant, asked.name)
+        baseline = await kept.get(tenant, request.name)
         if baseline is None:
             allowed = "a baseline of the caller's tenant"
-            raise HandleNotFound("baseline", asked.name, allowed=allowed)
-        await kept.delete(tenant, asked.name)
+            raise HandleNotFound("baseline", request.name, allowed=allowed)
+        await kept.delete(tenant, request.name)
         return baseline
 
-    async def _compared(self, asked: CompareRuns) -> RunChanges:
-        before, now = await self._runs.found(asked.before), await self._runs.found(asked.now)
+    async def _compare(self, request: CompareRuns) -> RunChanges:
+        before, now = await self._runs.found(request.before), await self._runs.found(request.now)
         older, newer = await self._outcomes(before), await self._outcomes(now)
         # Of 20,000 cases it takes some 30 ms.
         found = await asyncio.to_thread(compare, older, newer)
         return RunChanges(
-            before=self._runs.told(before),
-            now=self._runs.told(now),
+            before=self._runs.info(before),
+            now=self._runs.info(now),
             same_suite=found.same_suite,
             new_failures=found.new_failures,
             fixed=found.fixed,

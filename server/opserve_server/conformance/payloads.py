@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-APART_BYTES = 64 * 1024
+OUT_OF_BAND_BYTES = 64 * 1024
 """Of an array from which on it lies apart; smaller ones, and those of BF16, which is no type of
 NumPy's own, are copied: 8 MB, the most of BF16 unless a limit is raised, in some milliseconds."""
 
@@ -43,18 +43,18 @@ def shared_memory() -> Generator[Path]:
 
 def packed(value: object, memory: Path) -> Payload:
     """A value, of which large arrays are written to memory."""
-    apart: list[memoryview] = []
+    out_of_band: list[memoryview] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
         data = buffer.raw()
-        if data.nbytes >= APART_BYTES:
-            apart.append(data)
-        return data.nbytes < APART_BYTES
+        if data.nbytes >= OUT_OF_BAND_BYTES:
+            out_of_band.append(data)
+        return data.nbytes < OUT_OF_BAND_BYTES
 
     form = pickle.dumps(value, protocol=5, buffer_callback=is_small)
     ends: list[int] = []
     with memory.open("wb") as file:
-        for data in apart:
+        for data in out_of_band:
             file.seek(_next_page(file.tell()))
             file.write(data)
             ends.append(file.tell())
@@ -72,10 +72,10 @@ def unpacked(payload: Payload, memory: Path) -> Any:  # noqa: ANN401  # what was
     return pickle.loads(payload.form, buffers=parts)  # noqa: S301  # a process of the service's own
 
 
-def carried_out(task: Payload, asked: Path, answered: Path) -> Payload:
+def executed(task: Payload, request_file: Path, answer_file: Path) -> Payload:
     """What a function without arguments, in a payload, comes to."""
-    function: Callable[[], object] = unpacked(task, asked)
-    return packed(function(), answered)
+    function: Callable[[], object] = unpacked(task, request_file)
+    return packed(function(), answer_file)
 
 
 def _next_page(place: int) -> int:

@@ -22,7 +22,7 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_server.conformance.execution import run_case
-from opserve_server.conformance.workers import ConformanceWorkers, TurnByTurn
+from opserve_server.conformance.workers import ConformanceWorkers, TenantWorkers
 from opserve_server.core.errors import LimitExceeded, Unavailable
 from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
@@ -104,7 +104,7 @@ class ReferenceDevice:
         )
 
     def backend(
-        self, workers: ConformanceWorkers | TurnByTurn, principal: Principal
+        self, workers: ConformanceWorkers | TenantWorkers, principal: Principal
     ) -> "WorkersBackend":
         """A conformance workers beside a device of `reference`, for a caller."""
         return WorkersBackend(service=self._service, workers=workers, principal=principal)
@@ -121,7 +121,7 @@ class WorkersBackend:
     """
 
     service: Service
-    workers: ConformanceWorkers | TurnByTurn
+    workers: ConformanceWorkers | TenantWorkers
     principal: Principal
 
     async def do(self, work: Callable[[], ResultT]) -> ResultT:

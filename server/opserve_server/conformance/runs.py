@@ -32,7 +32,9 @@ from opserve_server.conformance.calls import (
     OfRun,
     RunSuite,
 )
-from opserve_server.conformance.choice import (
+from opserve_server.conformance.execution import LeasedDevice
+from opserve_server.conformance.reference import ReferenceDevice
+from opserve_server.conformance.request_checks import (
     BASELINE,
     RUN,
     TARGET,
@@ -40,12 +42,10 @@ from opserve_server.conformance.choice import (
     check_own_suite,
     check_suite,
     page_limit,
-    wanted_of,
+    selection_of,
 )
-from opserve_server.conformance.execution import LeasedDevice
-from opserve_server.conformance.reference import ReferenceDevice
 from opserve_server.conformance.tasks import Part
-from opserve_server.conformance.workers import ConformanceWorkers, TurnByTurn
+from opserve_server.conformance.workers import ConformanceWorkers, TenantWorkers
 from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
@@ -73,7 +73,7 @@ _LEVEL = DeterministicLevel.OFF
 """Unless another is asked for: that of a session that is opened without terms."""
 _LOST_AFTER_S = 600.0
 """Seconds without a sign after which a run of another process of the service is over."""
-UNDER_WAY_LIMIT = 2
+ACTIVE_TRIALS_LIMIT = 2
 """Cases of a run at once: while a device has one, the other is drawn or judged."""
 _PART = 64  # cases that are asked for at once
 _WRITE_INTERVAL_S = 1.0
@@ -82,7 +82,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnderWay:
+class ActiveTrial:
     """A case that is being tried.
 
     Attributes:
@@ -120,7 +120,7 @@ class ActiveRun:
     own: Part | None = None
     began: bool = False
     stage: Stage = Stage.WAITING
-    under_way: deque[UnderWay] = field(default_factory=deque[UnderWay])
+    active_trials: deque[ActiveTrial] = field(default_factory=deque[ActiveTrial])
     tally: Tally = field(default_factory=Tally)
     unwritten: list[tuple[int, CaseResult]] = field(default_factory=list[tuple[int, CaseResult]])
     cut: RunState | None = None
@@ -172,9 +172,9 @@ class SuiteRuns:
             case RunSuite():
                 return OneRun(run=await self._begin(request))
             case GetRun():
-                return OneRun(run=self.told(await self._waited(request)))
+                return OneRun(run=self.info(await self._waited(request)))
             case CancelRun():
-                return OneRun(run=self.told(await self._cancel(request)))
+                return OneRun(run=self.info(await self._cancel(request)))
             case ListRuns():
                 return await self._runs(request)
             case ListResults():
@@ -207,43 +207,45 @@ class SuiteRuns:
             )
         return self._known_kept
 
-    async def _begin(self, asked: RunSuite) -> RunInfo:
+    async def _begin(self, request: RunSuite) -> RunInfo:
         """The run as it was before its first step."""
-        _check(asked)
-        documented_rules = documented_rules_of(asked.documented_rules)
-        own = await self._executor.own_of(asked, documented_rules) if asked.definitions else None
-        standards = standards_of(asked.standards, asked.gates)
+        _check(request)
+        documented_rules = documented_rules_of(request.documented_rules)
+        own = (
+            await self._executor.own_of(request, documented_rules) if request.definitions else None
+        )
+        standards = standards_of(request.standards, request.gates)
         principal = caller()
-        mine = [live for live in self._live.values() if live.run.tenant == principal.tenant]
-        if len(mine) >= self._runs_limit:
-            raise _too_many(len(mine), self._runs_limit)
+        own_runs = [live for live in self._live.values() if live.run.tenant == principal.tenant]
+        if len(own_runs) >= self._runs_limit:
+            raise _too_many(len(own_runs), self._runs_limit)
         if self._service.draining:
             raise service_drains("run")
         now = self._clock()
         run = Run(
             id=secrets.token_hex(8),
             tenant=principal.tenant,
-            target=asked.target,
-            suite=asked.suite,
-            seed=asked.seed,
-            profile=asked.profile,
-            operator=asked.operator,
-            match=asked.match,
-            repeats=asked.repeats or 1,
+            target=request.target,
+            suite=request.suite,
+            seed=request.seed,
+            profile=request.profile,
+            operator=request.operator,
+            match=request.match,
+            repeats=request.repeats or 1,
             standards=standards.reported,
             gates=standards.gates,
-            deterministic_level=DeterministicLevel(asked.deterministic_level or _LEVEL),
-            accuracy=accuracy_of(asked.accuracy),
+            deterministic_level=DeterministicLevel(request.deterministic_level or _LEVEL),
+            accuracy=accuracy_of(request.accuracy),
             documented_rules=documented_rules,
             counts={},
             created_at=now,
             seen_at=now,
         )
         live = ActiveRun(run, principal, standards, own)
-        told, kept = _told(run, live), self.kept
+        info, kept = _run_info(run, live), self.kept
         self._live[run.id] = live  # in the same turn as the check of the limit
         await to_its_end(self._start(live, kept))
-        return told
+        return info
 
     async def _start(self, live: ActiveRun, kept: KeptRuns) -> None:
         """Stores the run and executes it, also when the caller has left by then."""
@@ -253,23 +255,23 @@ class SuiteRuns:
             del self._live[live.run.id]
             live.ended.set()
             raise
-        self._tasks[live.run.id] = asyncio.create_task(self._carry_out(live, kept))
+        self._tasks[live.run.id] = asyncio.create_task(self._execute(live, kept))
 
-    async def _waited(self, asked: GetRun) -> Run:
-        if not 0 <= asked.wait_s <= WAIT_LIMIT_S:
-            raise malformed("wait_s", given=asked.wait_s, allowed=f"0 to {WAIT_LIMIT_S:g}")
-        live = self._mine(asked.run)
-        if live is not None and asked.wait_s:
+    async def _waited(self, request: GetRun) -> Run:
+        if not 0 <= request.wait_s <= WAIT_LIMIT_S:
+            raise malformed("wait_s", given=request.wait_s, allowed=f"0 to {WAIT_LIMIT_S:g}")
+        live = self._run_of_caller(request.run)
+        if live is not None and request.wait_s:
             with suppress(TimeoutError):
-                await asyncio.wait_for(live.ended.wait(), asked.wait_s)
-        return await self.found(asked.run)
+                await asyncio.wait_for(live.ended.wait(), request.wait_s)
+        return await self.found(request.run)
 
-    async def _cancel(self, asked: CancelRun) -> Run:
-        live = self._mine(asked.run)
+    async def _cancel(self, request: CancelRun) -> Run:
+        live = self._run_of_caller(request.run)
         if live is not None:
             self._cut(live, RunState.CANCELLED)
             await live.ended.wait()
-        return await self.found(asked.run)
+        return await self.found(request.run)
 
     def _cut(self, live: ActiveRun, state: RunState) -> None:
         """Tells a run to end, once: a second time would keep its end out of the store."""
@@ -278,32 +280,32 @@ class SuiteRuns:
             if live.began:
                 self._tasks[live.run.id].cancel()
 
-    async def _runs(self, asked: ListRuns) -> RunPage:
-        limit = page_limit(asked.limit, RUNS, most=RUNS_LIMIT)
-        before = await self.found(asked.cursor) if asked.cursor else None
-        if asked.target:
-            check_like("target", asked.target, TARGET)
+    async def _runs(self, request: ListRuns) -> RunPage:
+        limit = page_limit(request.limit, RUNS, most=RUNS_LIMIT)
+        before = await self.found(request.cursor) if request.cursor else None
+        if request.target:
+            check_like("target", request.target, TARGET)
         tenant = caller().tenant
-        runs = await self.kept.of(tenant, target=asked.target, before=before, limit=limit + 1)
-        page = [self._as_it_is(run) for run in runs[:limit]]
+        runs = await self.kept.of(tenant, target=request.target, before=before, limit=limit + 1)
+        page = [self._current(run) for run in runs[:limit]]
         cursor = page[-1].id if len(runs) > limit else ""
-        return RunPage(runs=[self.told(run) for run in page], cursor=cursor)
+        return RunPage(runs=[self.info(run) for run in page], cursor=cursor)
 
-    async def _results(self, asked: ListResults) -> ResultPage:
-        limit = page_limit(asked.limit, RESULTS, most=RESULTS_LIMIT)
-        if asked.status and asked.status not in set(Status):
-            raise malformed("status", given=asked.status, allowed=", ".join(Status))
-        after = int(asked.cursor) if re.fullmatch("[0-9]{1,9}", asked.cursor) else -1
-        if asked.cursor and after < 0:
-            raise malformed("cursor", given=asked.cursor, allowed="the cursor of a page")
-        run = await self.found(asked.run)
-        found = await self.kept.results(run.id, status=asked.status, after=after, limit=limit)
+    async def _results(self, request: ListResults) -> ResultPage:
+        limit = page_limit(request.limit, RESULTS, most=RESULTS_LIMIT)
+        if request.status and request.status not in set(Status):
+            raise malformed("status", given=request.status, allowed=", ".join(Status))
+        after = int(request.cursor) if re.fullmatch("[0-9]{1,9}", request.cursor) else -1
+        if request.cursor and after < 0:
+            raise malformed("cursor", given=request.cursor, allowed="the cursor of a page")
+        run = await self.found(request.run)
+        found = await self.kept.results(run.id, status=request.status, after=after, limit=limit)
         last = found[-1][0] if found else after
-        more = await self.kept.results(run.id, status=asked.status, after=last, limit=1)
+        more = await self.kept.results(run.id, status=request.status, after=last, limit=1)
         cursor = str(last) if more else ""
         return ResultPage(results=[result for _, result in found], cursor=cursor)
 
-    def _mine(self, run: str) -> ActiveRun | None:
+    def _run_of_caller(self, run: str) -> ActiveRun | None:
         live = self._live.get(run)
         return live if live is not None and live.run.tenant == caller().tenant else None
 
@@ -318,16 +320,16 @@ class SuiteRuns:
         if BASELINE.fullmatch(run):
             baseline = await kept.baselines.get(tenant, run)
         run_id = run if baseline is None else baseline.run
-        live = self._mine(run_id)
+        live = self._run_of_caller(run_id)
         if live is not None:
             return live.run
         found = await kept.get(tenant, run_id) if RUN.fullmatch(run_id) else None
         if found is None:
             allowed = "a run or baseline of the caller's tenant"
             raise HandleNotFound("run", run[:64], allowed=allowed)
-        return self._as_it_is(found)
+        return self._current(found)
 
-    def _as_it_is(self, run: Run) -> Run:
+    def _current(self, run: Run) -> Run:
         """A run of the store, which says of one that nobody carries out that it is at work."""
         live = self._live.get(run.id)
         if live is not None:
@@ -335,34 +337,34 @@ class SuiteRuns:
         lost = run.state is RunState.RUNNING and self._clock() - run.seen_at > _LOST_AFTER_S
         return replace(run, state=RunState.INTERRUPTED) if lost else run
 
-    def told(self, run: Run) -> RunInfo:
+    def info(self, run: Run) -> RunInfo:
         """A run of the caller's tenant as both wires tell it."""
         live = self._live.get(run.id) if run.state is RunState.RUNNING else None
-        return _told(run, live)
+        return _run_info(run, live)
 
-    async def _carry_out(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def _execute(self, live: ActiveRun, kept: KeptRuns) -> None:
         task = self._tasks[live.run.id]
         live.began = True
         if live.cut is not None:
             task.cancel()  # before its first step it would have had no end
         try:
-            await self._executor.carry_out(live, kept)
+            await self._executor.execute(live, kept)
         finally:
             del self._live[live.run.id], self._tasks[live.run.id]
 
 
-def _check(asked: RunSuite) -> None:
-    if asked.definitions:
-        check_own_suite(asked)
+def _check(request: RunSuite) -> None:
+    if request.definitions:
+        check_own_suite(request)
     else:
-        check_suite(asked.suite, asked.seed)
-    wanted_of(asked)
-    check_like("target", asked.target, TARGET)
-    if asked.profile and asked.profile not in PROFILES:
-        raise malformed("profile", given=asked.profile, allowed=", ".join(PROFILES))
-    if not 0 <= asked.repeats <= REPEATS_LIMIT:
-        raise malformed("repeats", given=asked.repeats, allowed=f"0 to {REPEATS_LIMIT}")
-    level = asked.deterministic_level
+        check_suite(request.suite, request.seed)
+    selection_of(request)
+    check_like("target", request.target, TARGET)
+    if request.profile and request.profile not in PROFILES:
+        raise malformed("profile", given=request.profile, allowed=", ".join(PROFILES))
+    if not 0 <= request.repeats <= REPEATS_LIMIT:
+        raise malformed("repeats", given=request.repeats, allowed=f"0 to {REPEATS_LIMIT}")
+    level = request.deterministic_level
     if level and level not in set(DeterministicLevel):
         raise malformed("deterministic_level", given=level, allowed=", ".join(DeterministicLevel))
 
@@ -377,7 +379,7 @@ def _too_many(given: int, allowed: int) -> LimitExceeded:
     )
 
 
-def _told(run: Run, live: ActiveRun | None) -> RunInfo:
+def _run_info(run: Run, live: ActiveRun | None) -> RunInfo:
     is_ours = run.origin is Origin.DEVICE
     return RunInfo(
         id=run.id,
@@ -403,7 +405,9 @@ def _told(run: Run, live: ActiveRun | None) -> RunInfo:
         accuracy=run.accuracy.value if is_ours else "",
         documented_rules=run.documented_rules.value if is_ours else "",
         stage="" if live is None else live.stage.value,
-        case=live.under_way[0].wanted.case.id if live is not None and live.under_way else "",
+        case=live.active_trials[0].wanted.case.id
+        if live is not None and live.active_trials
+        else "",
         origin=run.origin.value,
         tool=run.tool,
     )
@@ -433,7 +437,7 @@ class RunExecutor:
             clock,
         )
 
-    async def own_of(self, asked: RunSuite, documented_rules: DocumentedRules) -> Part:
+    async def own_of(self, request: RunSuite, documented_rules: DocumentedRules) -> Part:
         """The cases of a run that the caller defines.
 
         Raises:
@@ -441,9 +445,9 @@ class RunExecutor:
                 says.
         """
         async with self._workers.turn(caller().tenant):
-            return await self._workers.do(tasks.part_of_own, asked, documented_rules)
+            return await self._workers.do(tasks.part_of_own, request, documented_rules)
 
-    async def carry_out(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def execute(self, live: ActiveRun, kept: KeptRuns) -> None:
         """Brings a run to its end, whatever that is."""
         state, reason = RunState.ENDED, ""
         try:
@@ -471,15 +475,15 @@ class RunExecutor:
             trials: dict[str, Trial | str] = {}
             try:
                 async for case in self._cases_of(live):
-                    if len(live.under_way) == UNDER_WAY_LIMIT:
+                    if len(live.active_trials) == ACTIVE_TRIALS_LIMIT:
                         await self._end_first(live, kept)
                     if case.profile not in trials:
                         trials[case.profile] = await self._trial_on(case.profile, live, stack)
-                    live.under_way.append(self._begun(case, trials[case.profile], live))
-                while live.under_way:
+                    live.active_trials.append(self._start_trial(case, trials[case.profile], live))
+                while live.active_trials:
                     await self._end_first(live, kept)
             finally:
-                left = [one.task for one in live.under_way]
+                left = [one.task for one in live.active_trials]
                 for task in left:
                     task.cancel()
                 await asyncio.gather(*left, return_exceptions=True)
@@ -503,19 +507,19 @@ class RunExecutor:
             live.stage = Stage.TRYING if place else Stage.MAKING_SUITE
             return await self._workers.do(tasks.part_of, live.run, place, _PART)
 
-    def _begun(self, case: Case, trial: Trial | str, live: ActiveRun) -> UnderWay:
+    def _start_trial(self, case: Case, trial: Trial | str, live: ActiveRun) -> ActiveTrial:
         wanted = self._reference.task(case, live.run.seed, live.standards)
-        return UnderWay(wanted, trial, asyncio.create_task(_tried(trial, wanted)))
+        return ActiveTrial(wanted, trial, asyncio.create_task(_record_of(trial, wanted)))
 
     async def _end_first(self, live: ActiveRun, kept: KeptRuns) -> None:
         """Waits for the result of the case that is at work for longest, and notes it."""
-        first = live.under_way[0]
+        first = live.active_trials[0]
         try:
             result = await first.task
         except LimitExceeded:  # beside the others there may have been no room for it
-            await asyncio.wait([one.task for one in live.under_way])
-            result = await _tried(first.trial, first.wanted)
-        live.under_way.popleft()
+            await asyncio.wait([one.task for one in live.active_trials])
+            result = await _record_of(first.trial, first.wanted)
+        live.active_trials.popleft()
         self._note(live, result)
         if self._clock() - live.run.seen_at >= _WRITE_INTERVAL_S:
             await to_its_end(self._write(live, kept))
@@ -523,16 +527,16 @@ class RunExecutor:
     async def _trial_on(self, profile: str, live: ActiveRun, stack: AsyncExitStack) -> Trial | str:
         """Its session lasts until the stack ends; why there is none, where no device has it."""
         try:
-            asked = SessionRequest(
+            request = SessionRequest(
                 profile=profile,
                 accuracy=live.run.accuracy.value,
                 documented_rules=live.run.documented_rules.value,
             )
-            lease = await stack.enter_async_context(leased(self._service, live.principal, asked))
+            lease = await stack.enter_async_context(leased(self._service, live.principal, request))
         except InvalidArgument as error:
             return error.message
         lease.set_deterministic_level(live.run.deterministic_level)
-        workers = TurnByTurn(self._workers, live.run.tenant)
+        workers = TenantWorkers(self._workers, live.run.tenant)
         return Trial(
             target=LeasedDevice(lease=lease, check_size=self._reference.check_size),
             backend=self._reference.backend(workers, live.principal),
@@ -552,7 +556,7 @@ class RunExecutor:
         live.unwritten.clear()
 
 
-async def _tried(trial: Trial | str, wanted: Task) -> CaseResult:
+async def _record_of(trial: Trial | str, wanted: Task) -> CaseResult:
     if isinstance(trial, str):
         verdict = unjudged(wanted.case, wanted.contract, Status.UNIMPLEMENTED, trial)
         return result_of(verdict)

@@ -27,24 +27,24 @@ from opserve_kernels.verdict.verdict import Verdict
 from opserve_server.calls import malformed
 from opserve_server.conformance.answers import CaseInfo, CasePage
 from opserve_server.conformance.calls import ListCases, RunSuite
-from opserve_server.conformance.choice import wanted_of
 from opserve_server.conformance.definitions import own_case
+from opserve_server.conformance.request_checks import selection_of
 from opserve_server.core.runs import Run
 
 _SUITES_KEPT = 4
 
 
-def page_of(asked: ListCases, limit: int) -> CasePage | None:
+def page_of(request: ListCases, limit: int) -> CasePage | None:
     """Some cases of a suite; None where the cursor is no case that is chosen."""
-    suite, digest, _ = _suite(asked.suite, asked.seed)
-    chosen = wanted_of(asked).of(suite.cases)
+    suite, digest, _ = _suite(request.suite, request.seed)
+    chosen = selection_of(request).of(suite.cases)
     ids = [case.id for case in chosen]
-    if asked.cursor and asked.cursor not in ids:
+    if request.cursor and request.cursor not in ids:
         return None
-    first = ids.index(asked.cursor) + 1 if asked.cursor else 0
+    first = ids.index(request.cursor) + 1 if request.cursor else 0
     page = chosen[first : first + limit]
     return CasePage(
-        cases=[_told(case) for case in page],
+        cases=[_case_info(case) for case in page],
         cursor=page[-1].id if first + limit < len(chosen) else "",
         total=len(chosen),
         digest=digest,
@@ -69,26 +69,26 @@ class Part:
 def part_of(run: Run, first: int, count: int) -> Part:
     """The cases of a run from a place on, `count` at most."""
     suite, digest, _ = _suite(run.suite, run.seed)
-    chosen = wanted_of(run).of(suite.cases)
+    chosen = selection_of(run).of(suite.cases)
     return Part(cases=chosen[first : first + count], total=len(chosen), digest=digest)
 
 
-def part_of_own(asked: RunSuite, documented_rules: DocumentedRules) -> Part:
+def part_of_own(request: RunSuite, documented_rules: DocumentedRules) -> Part:
     """All cases of a run that the caller defines.
 
     Raises:
         InvalidArgument: 100000, a definition is none, or its call does not do what it says.
     """
     cases: dict[str, Case] = {}
-    for place, definition in enumerate(asked.definitions):
+    for place, definition in enumerate(request.definitions):
         try:
             found = own_case(definition, documented_rules)
         except InvalidArgument as error:
             name = f"definitions[{place}]: {error.parameter}"
             raise malformed(name, given=error.given, allowed=error.allowed) from None
         cases[found.id] = found
-    suite = Suite(name=asked.suite, seed=asked.seed, cases=tuple(cases.values()))
-    chosen = wanted_of(asked).of(suite.cases)
+    suite = Suite(name=request.suite, seed=request.seed, cases=tuple(cases.values()))
+    chosen = selection_of(request).of(suite.cases)
     return Part(cases=chosen, total=len(chosen), digest=suite.digest)
 
 
@@ -125,7 +125,7 @@ def _suite(name: str, seed: int) -> tuple[Suite, str, Mapping[str, Case]]:
     return suite, suite.digest, {case.id: case for case in suite.cases}
 
 
-def _told(case: Case) -> CaseInfo:
+def _case_info(case: Case) -> CaseInfo:
     return CaseInfo(
         id=case.id,
         operator=case.operator,

@@ -15,14 +15,14 @@ from weakref import WeakValueDictionary
 from opserve_kernels.status import Status
 from opserve_server.conformance.payloads import (
     Payload,
-    carried_out,
+    executed,
     packed,
     shared_memory,
     unpacked,
 )
 from opserve_server.core.errors import Unavailable
 from opserve_server.core.waiting import to_its_end
-from opserve_server.pool.child import end_with_parent
+from opserve_server.pool.parent_watch import exit_with_parent
 from opserve_server.pool.process import PROCESS_TABLE
 
 ParametersT = ParamSpec("ParametersT")
@@ -30,7 +30,7 @@ ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
-class TurnByTurn:
+class TenantWorkers:
     """A conformance workers as those use it who have no turn: each task takes one of the tenant.
 
     Attributes:
@@ -92,23 +92,25 @@ class ConformanceWorkers:
             await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
     async def _done(self, task: Callable[[], ResultT]) -> ResultT:
-        with shared_memory() as asked, shared_memory() as answered:
+        with shared_memory() as request_file, shared_memory() as answer_file:
             try:
-                submitted = await asyncio.to_thread(self._submit, task, asked, answered)
+                submitted = await asyncio.to_thread(self._submit, task, request_file, answer_file)
                 found = await asyncio.wrap_future(submitted)
             except BrokenProcessPool:
                 raise _lost() from None
-            result: ResultT = unpacked(found, answered)
+            result: ResultT = unpacked(found, answer_file)
         return result
 
-    def _submit(self, task: Callable[[], object], asked: Path, answered: Path) -> "Future[Payload]":
-        work = partial(carried_out, packed(task, asked), asked, answered)
+    def _submit(
+        self, task: Callable[[], object], request_file: Path, answer_file: Path
+    ) -> "Future[Payload]":
+        work = partial(executed, packed(task, request_file), request_file, answer_file)
         with PROCESS_TABLE:  # it may start one
             if self._pool is not None:
                 with suppress(BrokenProcessPool):  # one of its processes has ended
                     return self._pool.submit(work)
             context = get_context("forkserver")
-            self._pool = ProcessPoolExecutor(self._count, context, initializer=end_with_parent)
+            self._pool = ProcessPoolExecutor(self._count, context, initializer=exit_with_parent)
             return self._pool.submit(work)
 
 

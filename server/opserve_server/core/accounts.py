@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import inf
 
 from opserve_server.core.errors import QuotaExceeded, Unauthenticated
-from opserve_server.core.infos import ResourceUse
+from opserve_server.core.info import ResourceUse
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.usage import UsageBook
@@ -28,7 +28,7 @@ _BURST_S = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Standing:
+class ResourceCounter:
     """How an account stands in one resource.
 
     Attributes:
@@ -66,25 +66,25 @@ class Account:
         self._unset = {Resource.BYTES_IN_FLIGHT: bytes_in_flight}
         self._calls_until_s = 0.0
         self.calls = 0
-        self.standings = {resource: Standing(resource, inf) for resource in Resource}
+        self.counters = {resource: ResourceCounter(resource, inf) for resource in Resource}
         self.renew(tenant)
 
     def renew(self, tenant: Tenant) -> None:
         """The tenant was changed. What it has beyond a lower limit stays; new work is refused."""
         self.tenant = tenant
         self.closed = tenant.disabled
-        for standing in self.standings.values():
-            limit = getattr(tenant.quota, standing.resource)
-            unset = self._unset.get(standing.resource, inf)
-            standing.limit = unset if limit is None else limit
+        for counter in self.counters.values():
+            limit = getattr(tenant.quota, counter.resource)
+            unset = self._unset.get(counter.resource, inf)
+            counter.limit = unset if limit is None else limit
 
     def use(self, resource: Resource) -> float:
         """What is used of a resource now."""
         if resource is Resource.CALLS_PER_S:
-            return self._calls_ahead(self.standings[resource].limit)
+            return self._calls_ahead(self.counters[resource].limit)
         if resource is Resource.DEVICE_SECONDS:
             return self._book.seconds_today(self.tenant.name)
-        return self.standings[resource].use
+        return self.counters[resource].use
 
     def _calls_ahead(self, rate: float) -> float:
         if not 0 < rate < inf:
@@ -95,30 +95,30 @@ class Account:
         """How it stands in every resource."""
         return [
             ResourceUse(
-                resource=standing.resource,
-                limit=None if standing.limit == inf else standing.limit,
-                use=self.use(standing.resource),
-                refusals=standing.refusals,
+                resource=counter.resource,
+                limit=None if counter.limit == inf else counter.limit,
+                use=self.use(counter.resource),
+                refusals=counter.refusals,
             )
-            for standing in self.standings.values()
+            for counter in self.counters.values()
         ]
 
-    def holding(self, resource: Resource, amount: int = 0) -> "Holding":
+    def reserve(self, resource: Resource, amount: int = 0) -> "Reservation":
         """What a new holder has."""
-        held = Holding(self, self.standings[resource])
-        held.hold(amount)
-        return held
+        reservation = Reservation(self, self.counters[resource])
+        reservation.update(amount)
+        return reservation
 
     @contextmanager
-    def in_flight(self, size_bytes: int) -> Generator["Holding"]:
+    def in_flight(self, size_bytes: int) -> Generator["Reservation"]:
         """Bytes under way between a client and the service, inside the block; they may change."""
-        moving = self.holding(Resource.BYTES_IN_FLIGHT)
-        moving.check(size_bytes)
-        moving.hold(size_bytes)
+        reservation = self.reserve(Resource.BYTES_IN_FLIGHT)
+        reservation.check(size_bytes)
+        reservation.update(size_bytes)
         try:
-            yield moving
+            yield reservation
         finally:
-            moving.hold(0)
+            reservation.update(0)
 
     def admit_call(self) -> None:
         """Counts a call of any API, or refuses it where too many came.
@@ -127,71 +127,71 @@ class Account:
         than the burst has to wait.
         """
         self.calls += 1
-        standing = self.standings[Resource.CALLS_PER_S]
-        if standing.limit == inf:
+        counter = self.counters[Resource.CALLS_PER_S]
+        if counter.limit == inf:
             return
-        if standing.limit <= 0:
-            raise self.refusal(standing)
+        if counter.limit <= 0:
+            raise self.refusal(counter)
         now = asyncio.get_running_loop().time()
-        each_s = 1.0 / standing.limit
+        each_s = 1.0 / counter.limit
         until_s = max(self._calls_until_s, now) + each_s
         wait_s = until_s - now - max(_BURST_S, each_s)
         if wait_s > 0:
-            raise self.refusal(standing, retry_after_s=wait_s)
+            raise self.refusal(counter, retry_after_s=wait_s)
         self._calls_until_s = until_s
 
     def check_device_time(self) -> None:
         """Refuses a call when those before it have used the day's device time."""
-        standing = self.standings[Resource.DEVICE_SECONDS]
-        if standing.limit < inf and self.use(Resource.DEVICE_SECONDS) >= standing.limit:
-            raise self.refusal(standing, retry_after_s=self._book.seconds_to_midnight())
+        counter = self.counters[Resource.DEVICE_SECONDS]
+        if counter.limit < inf and self.use(Resource.DEVICE_SECONDS) >= counter.limit:
+            raise self.refusal(counter, retry_after_s=self._book.seconds_to_midnight())
 
     def used_device(self, profile: str, seconds: float) -> None:
         """A call ran on a device, whatever it came to."""
         self._book.add(self.tenant.name, profile, seconds)
 
     def refusal(
-        self, standing: Standing, *, asked: int = 1, retry_after_s: float = RETRY_AFTER_S
+        self, counter: ResourceCounter, *, requested: int = 1, retry_after_s: float = RETRY_AFTER_S
     ) -> QuotaExceeded:
         """Counts a refusal, and gives it."""
-        standing.refusals += 1
+        counter.refusals += 1
         return QuotaExceeded(
-            standing.resource,
+            counter.resource,
             tenant=self.tenant.name,
-            limit=standing.limit,
-            use=self.use(standing.resource),
-            asked=asked,
+            limit=counter.limit,
+            use=self.use(counter.resource),
+            requested=requested,
             retry_after_s=retry_after_s,
         )
 
 
-class Holding:
+class Reservation:
     """What one holder has of a resource: a session, a table of it, its memory, a queue, a copy."""
 
-    __slots__ = ("_account", "_amount", "_standing")
+    __slots__ = ("_account", "_amount", "_counter")
 
-    def __init__(self, account: Account, standing: Standing) -> None:
+    def __init__(self, account: Account, counter: ResourceCounter) -> None:
         self._account = account
-        self._standing = standing
+        self._counter = counter
         self._amount = 0
 
     @property
-    def room(self) -> float:
+    def available(self) -> float:
         """How much more the quota allows; infinite where it has no limit."""
-        return self._standing.limit - self._standing.use
+        return self._counter.limit - self._counter.use
 
-    def check(self, asked: int = 1) -> None:
+    def check(self, requested: int = 1) -> None:
         """Refuses more than the quota allows (QuotaExceeded); changes nothing."""
-        if asked > self.room:
-            raise self.refusal(asked)
+        if requested > self.available:
+            raise self.refusal(requested)
 
-    def refusal(self, asked: int) -> QuotaExceeded:
+    def refusal(self, requested: int) -> QuotaExceeded:
         """Counts a refusal, and gives it."""
-        return self._account.refusal(self._standing, asked=asked)
+        return self._account.refusal(self._counter, requested=requested)
 
-    def hold(self, amount: int) -> None:
+    def update(self, amount: int) -> None:
         """The holder has so much now, in all."""
-        self._standing.use += amount - self._amount
+        self._counter.use += amount - self._amount
         self._amount = amount
 
 

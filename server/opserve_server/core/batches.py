@@ -9,7 +9,7 @@ from opserve_server.core.limits import Limits
 from opserve_server.core.memory_commands import Read, Write
 from opserve_server.core.results import Failed, Result
 from opserve_server.core.session import Session
-from opserve_server.core.turns import ITEMS_A_TURN, give_way
+from opserve_server.core.time_slices import ITEMS_PER_SLICE, end_slice
 
 
 def check_count(commands: int, limits: Limits) -> None:
@@ -36,8 +36,8 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
         except OpserveError as error:
             results.append(Failed(error=unraised(error)))
             break
-        if handler.long or number % ITEMS_A_TURN == 0:
-            await give_way()
+        if handler.long or number % ITEMS_PER_SLICE == 0:
+            await end_slice()
     return results
 
 

@@ -63,9 +63,9 @@ class Buffer:
         Raises:
             OutOfMemory: 207001, there are no others.
         """
-        if not self.copies and not self.memory.is_exposed(self.region):
+        if not self.copies and not self.memory.is_mapped(self.region):
             return self.region
-        if self.scratch is None or self.memory.is_exposed(self.scratch):
+        if self.scratch is None or self.memory.is_mapped(self.scratch):
             outgrown, self.scratch = self.scratch, self.memory.allocate_hidden(self.size_bytes)
             if outgrown is not None:
                 self.memory.release(outgrown)

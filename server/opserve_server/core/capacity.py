@@ -8,10 +8,10 @@ from opserve_server.core.devices import Device
 from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable
 from opserve_server.core.limits import Limits
 from opserve_server.core.session import Session
-from opserve_server.core.session_request import Wanted
+from opserve_server.core.session_request import Requirements
 
 
-class Room:
+class Capacity:
     """What is free while those who wait are gone through in their order.
 
     Args:
@@ -25,10 +25,10 @@ class Room:
     ) -> None:
         self._limits = limits
         self._counts: Counter[str] = Counter()
-        self._alone: set[str] = set()
+        self._exclusive: set[str] = set()
         self._ending = {device.name for device in ending}
-        self._kept: set[str] = set()
-        self._keepers: set[str] = set()
+        self._reserved: set[str] = set()
+        self._reserving_tenants: set[str] = set()
         for session in sessions:
             self.take(session.device, exclusive=session.exclusive_s is not None)
 
@@ -36,51 +36,56 @@ class Room:
         """There is one more session on a device."""
         self._counts[device.name] += 1
         if exclusive:
-            self._alone.add(device.name)
+            self._exclusive.add(device.name)
 
-    def device_for(self, wanted: Wanted) -> Device | None:
+    def device_for(self, requirements: Requirements) -> Device | None:
         """The least used device that can meet a request now; None where none can."""
         if self._is_full:
             return None
-        free = [device for device in wanted.devices if not self._obstacle(device, wanted)]
+        free = [
+            device for device in requirements.devices if not self._obstacle(device, requirements)
+        ]
         return min(free, key=lambda device: self._counts[device.name], default=None)
 
-    def keep(self, wanted: Wanted, *, tenant: str) -> None:
+    def reserve(self, requirements: Requirements, *, tenant: str) -> None:
         """Keeps the least used device free for a request that wants one alone; one for a tenant.
 
         Else sessions that come and go would never leave it empty.
         """
-        if wanted.exclusive_s is None or tenant in self._keepers:
+        if requirements.exclusive_s is None or tenant in self._reserving_tenants:
             return
-        ready = [device for device in wanted.devices if device.ready]
-        others = [device for device in ready if device.name not in self._kept]
-        if others:
-            least = min(others, key=lambda device: self._counts[device.name])
-            self._kept.add(least.name)
-            self._keepers.add(tenant)
+        ready = [device for device in requirements.devices if device.ready]
+        unreserved = [device for device in ready if device.name not in self._reserved]
+        if unreserved:
+            least_used = min(unreserved, key=lambda device: self._counts[device.name])
+            self._reserved.add(least_used.name)
+            self._reserving_tenants.add(tenant)
 
-    def waits_for(self, wanted: Wanted) -> str:
+    def waits_for(self, requirements: Requirements) -> str:
         """What has to end before a request can be met; empty where nothing has to."""
-        obstacles = {device.name: self._obstacle(device, wanted) for device in wanted.devices}
-        if self._is_full and any(device.ready for device in wanted.devices):
+        obstacles = {
+            device.name: self._obstacle(device, requirements) for device in requirements.devices
+        }
+        if self._is_full and any(device.ready for device in requirements.devices):
             return f"the service's {self._limits.sessions_limit} sessions, its limit"
         return "; ".join(f"{name}: {obstacle}" for name, obstacle in obstacles.items() if obstacle)
 
-    def refusal(self, wanted: Wanted) -> OpserveError:
+    def refusal(self, requirements: Requirements) -> OpserveError:
         """The answer to a request that cannot be met now and does not wait."""
-        if not any(device.ready for device in wanted.devices):
-            count = len(wanted.devices)
+        if not any(device.ready for device in requirements.devices):
+            count = len(requirements.devices)
             return Unavailable(
                 Status.ACL_ERROR_RT_NO_DEVICE,
-                f"profile: given {wanted.profile}, none of whose {count} devices is ready now",
+                f"profile: given {requirements.profile}, none of whose {count} devices is ready "
+                "now",
                 parameter="profile",
-                given=wanted.profile,
+                given=requirements.profile,
                 allowed="a later try",
             )
         allowed = self._limits.sessions_limit if self._is_full else "a later try, or wait_s"
         return LimitExceeded(
             Status.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            f"session: given one more beside {self.waits_for(wanted)}, allowed {allowed}",
+            f"session: given one more beside {self.waits_for(requirements)}, allowed {allowed}",
             parameter="session",
             given="one more",
             allowed=allowed,
@@ -90,17 +95,17 @@ class Room:
     def _is_full(self) -> bool:
         return self._counts.total() >= self._limits.sessions_limit
 
-    def _obstacle(self, device: Device, wanted: Wanted) -> str:
+    def _obstacle(self, device: Device, requirements: Requirements) -> str:
         count, limit = self._counts[device.name], self._limits.device_sessions_limit
-        alone = wanted.exclusive_s is not None
+        exclusive = requirements.exclusive_s is not None
         if not device.ready:
             return "is not ready"
-        if device.name in self._alone:
+        if device.name in self._exclusive:
             return "an exclusive session"
         if count >= limit:
             return f"{count} sessions, its limit"
-        if alone and count:
+        if exclusive and count:
             return f"{count} sessions, where none may be"
-        if alone and device.name in self._ending:
+        if exclusive and device.name in self._ending:
             return "a session that ends"
-        return "is kept for a request before this one" if device.name in self._kept else ""
+        return "is kept for a request before this one" if device.name in self._reserved else ""

@@ -15,23 +15,23 @@ from itertools import count
 
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import Account
-from opserve_server.core.capacity import Room
+from opserve_server.core.capacity import Capacity
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable, WaitTimedOut
-from opserve_server.core.infos import WaitingInfo
+from opserve_server.core.info import WaitingInfo
 from opserve_server.core.limits import Limits
-from opserve_server.core.session import Session, Silence, Standstills
-from opserve_server.core.session_request import Wanted
+from opserve_server.core.session import IdleTimer, LoopStalls, Session
+from opserve_server.core.session_request import Requirements
 
-LOOKS_S = 0.25
+POLL_INTERVAL_S = 0.25
 """Seconds between two looks at devices that may have become ready, while anybody waits."""
 
-PlaceKey = tuple[str, str]
+RequestKey = tuple[str, str]
 """A tenant and a request id of it."""
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class QueuedRequest:
     """A request in the line.
 
     Attributes:
@@ -46,12 +46,12 @@ class Place:
     """
 
     account: Account
-    wanted: Wanted
-    key: PlaceKey | None
-    asked_at: float
+    requirements: Requirements
+    key: RequestKey | None
+    requested_at: float
     order: tuple[float, int]
     granted: "asyncio.Future[Session]"
-    away: bool = False
+    disconnected: bool = False
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
 
     @property
@@ -62,7 +62,7 @@ class Place:
     @property
     def waits(self) -> bool:
         """Whether it may be granted."""
-        return not self.away and not self.granted.done()
+        return not self.disconnected and not self.granted.done()
 
 
 class DeviceQueue:
@@ -80,27 +80,29 @@ class DeviceQueue:
         self,
         limits: Limits,
         *,
-        room: Callable[[], Room],
-        open_on: Callable[[Account, Wanted, Device], Session | None],
+        capacity: Callable[[], Capacity],
+        open_on: Callable[[Account, Requirements, Device], Session | None],
         close: Callable[[Session], object],
-        standstills: Standstills,
+        loop_stalls: LoopStalls,
     ) -> None:
         self._limits = limits
-        self._room = room
+        self._capacity = capacity
         self._open_on = open_on
         self._close = close
-        self._standstills = standstills
-        self._places: list[Place] = []
+        self._loop_stalls = loop_stalls
+        self._requests: list[QueuedRequest] = []
         self._numbers = count()
-        self._callers: Counter[PlaceKey] = Counter()
-        self._look: asyncio.TimerHandle | None = None
+        self._callers: Counter[RequestKey] = Counter()
+        self._poll_timer: asyncio.TimerHandle | None = None
 
     @property
     def waits(self) -> bool:
         """Whether anybody waits."""
-        return bool(self._places)
+        return bool(self._requests)
 
-    async def session(self, account: Account, wanted: Wanted, key: PlaceKey | None) -> Session:
+    async def session(
+        self, account: Account, requirements: Requirements, key: RequestKey | None
+    ) -> Session:
         """A session as it is wanted, at once or after a wait.
 
         Raises:
@@ -110,156 +112,164 @@ class DeviceQueue:
                 drains, or its client did not come back.
             WaitTimedOut: 507046, its wait is over.
         """
-        place = self._enter(account, wanted, key)
+        request = self._enter(account, requirements, key)
         try:
-            room = self.advance()
-            if not place.granted.done():
-                self._check_may_wait(place, room)
-                self._begin_wait(place)
-            return await place.granted
+            capacity = self.advance()
+            if not request.granted.done():
+                self._check_may_wait(request, capacity)
+                self._begin_wait(request)
+            return await request.granted
         except asyncio.CancelledError:
-            granted = place.granted
+            granted = request.granted
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self._close(granted.result())
             raise
         finally:
-            self._leave(place)
+            self._leave(request)
 
-    def advance(self) -> Room:
+    def advance(self) -> Capacity:
         """Opens the sessions of all whose turn it is; what is free after them."""
-        room = self._room()
-        for place in [place for place in self._places if place.waits]:
-            device = room.device_for(place.wanted)
+        capacity = self._capacity()
+        for request in [request for request in self._requests if request.waits]:
+            device = capacity.device_for(request.requirements)
             if device is None:
-                room.keep(place.wanted, tenant=place.tenant)
-            elif self._grant(place, device):
-                room.take(device, exclusive=place.wanted.exclusive_s is not None)
-        return room
+                capacity.reserve(request.requirements, tenant=request.tenant)
+            elif self._grant(request, device):
+                capacity.take(device, exclusive=request.requirements.exclusive_s is not None)
+        return capacity
 
     @contextmanager
-    def attended(self, key: PlaceKey) -> Generator[None]:
+    def connected(self, key: RequestKey) -> Generator[None]:
         """Somebody asks for a place by its key, inside the block.
 
         Where nobody does any more, the place is kept for a while: in its turn still, if the block
         ended well, and passed over if it was left by an error, such as that of a broken connection.
         """
         self._callers[key] += 1
-        self._welcome_back(self._place_of(key))
-        away = True
+        self._note_reconnection(self._request_of(key))
+        disconnected = True
         try:
             yield
-            away = False
+            disconnected = False
         finally:
             self._callers[key] -= 1
             if not self._callers[key]:
                 del self._callers[key]
-                self._expect_back(self._place_of(key), away=away)
+                self._await_reconnection(self._request_of(key), disconnected=disconnected)
 
-    def infos(self, where: Callable[[Place], bool]) -> list[WaitingInfo]:
+    def infos(self, where: Callable[[QueuedRequest], bool]) -> list[WaitingInfo]:
         """What is told of some that wait, in their order."""
-        room = self._room()
-        told: list[WaitingInfo] = []
-        for place in self._places:
-            if place.granted.done():
+        capacity = self._capacity()
+        found: list[WaitingInfo] = []
+        for request in self._requests:
+            if request.granted.done():
                 continue
-            if where(place):
-                told.append(self._info(place, room))
-            if place.waits:  # as advance goes through them
-                room.keep(place.wanted, tenant=place.tenant)
-        return told
+            if where(request):
+                found.append(self._info(request, capacity))
+            if request.waits:  # as advance goes through them
+                capacity.reserve(request.requirements, tenant=request.tenant)
+        return found
 
-    def end(self, error: Callable[[], OpserveError], *, where: Callable[[Place], bool]) -> None:
+    def end(
+        self, error: Callable[[], OpserveError], *, where: Callable[[QueuedRequest], bool]
+    ) -> None:
         """Ends the waits of some with an error of each."""
-        for place in [place for place in self._places if where(place)]:
-            self._refuse(place, error())
+        for request in [request for request in self._requests if where(request)]:
+            self._reject(request, error())
 
-    def _grant(self, place: Place, device: Device) -> bool:
+    def _grant(self, request: QueuedRequest, device: Device) -> bool:
         """Whether there is one more session on the device."""
         try:
-            session = self._open_on(place.account, place.wanted, device)
+            session = self._open_on(request.account, request.requirements, device)
         except OpserveError as error:
-            place.granted.set_exception(error)
+            request.granted.set_exception(error)
             return False
         if session is not None:
-            place.granted.set_result(session)
+            request.granted.set_result(session)
         return session is not None
 
-    def _enter(self, account: Account, wanted: Wanted, key: PlaceKey | None) -> Place:
+    def _enter(
+        self, account: Account, requirements: Requirements, key: RequestKey | None
+    ) -> QueuedRequest:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        turn = now - wanted.priority * self._limits.priority_step_s
-        place = Place(
+        rank = now - requirements.priority * self._limits.priority_step_s
+        request = QueuedRequest(
             account=account,
-            wanted=wanted,
+            requirements=requirements,
             key=key,
-            asked_at=now,
-            order=(turn, next(self._numbers)),
+            requested_at=now,
+            order=(rank, next(self._numbers)),
             granted=loop.create_future(),
         )
-        insort(self._places, place, key=lambda place: place.order)
-        return place
+        insort(self._requests, request, key=lambda request: request.order)
+        return request
 
-    def _leave(self, place: Place) -> None:
-        self._places.remove(place)
-        for timer in place.timers.values():
+    def _leave(self, request: QueuedRequest) -> None:
+        self._requests.remove(request)
+        for timer in request.timers.values():
             timer.cancel()
-        if self._places:
+        if self._requests:
             self.advance()  # what was kept for it is free now
-        elif self._look is not None:
-            self._look.cancel()
-            self._look = None
+        elif self._poll_timer is not None:
+            self._poll_timer.cancel()
+            self._poll_timer = None
 
-    def _check_may_wait(self, place: Place, room: Room) -> None:
-        if not place.wanted.wait_s:
-            raise room.refusal(place.wanted)
-        waiting = [other for other in self._places if not other.granted.done()]
-        others = [other for other in waiting if other is not place]
-        of_tenant = [other for other in others if other.tenant == place.tenant]
+    def _check_may_wait(self, request: QueuedRequest, capacity: Capacity) -> None:
+        if not request.requirements.wait_s:
+            raise capacity.refusal(request.requirements)
+        waiting = [other for other in self._requests if not other.granted.done()]
+        others = [other for other in waiting if other is not request]
+        same_tenant = [other for other in others if other.tenant == request.tenant]
         limits = self._limits
         if len(others) >= limits.waiting_limit:
-            raise _line_is_full(limits.waiting_limit, whose="the service's")
-        if len(of_tenant) >= limits.tenant_waiting_limit:
-            raise _line_is_full(limits.tenant_waiting_limit, whose="each tenant's")
+            raise _queue_is_full(limits.waiting_limit, owner="the service's")
+        if len(same_tenant) >= limits.tenant_waiting_limit:
+            raise _queue_is_full(limits.tenant_waiting_limit, owner="each tenant's")
 
-    def _begin_wait(self, place: Place) -> None:
+    def _begin_wait(self, request: QueuedRequest) -> None:
         loop = asyncio.get_running_loop()
-        place.timers["deadline"] = loop.call_later(place.wanted.wait_s, self._give_up, place)
-        if place.key is not None and not self._callers[place.key]:
-            self._expect_back(place, away=True)  # its client went before it began to wait
-        if self._look is None:
-            self._look = loop.call_later(LOOKS_S, self._look_again)
+        request.timers["deadline"] = loop.call_later(
+            request.requirements.wait_s, self._time_out, request
+        )
+        if request.key is not None and not self._callers[request.key]:
+            self._await_reconnection(
+                request, disconnected=True
+            )  # its client went before it began to wait
+        if self._poll_timer is None:
+            self._poll_timer = loop.call_later(POLL_INTERVAL_S, self._poll)
 
-    def _look_again(self) -> None:
-        self._look = asyncio.get_running_loop().call_later(LOOKS_S, self._look_again)
+    def _poll(self) -> None:
+        self._poll_timer = asyncio.get_running_loop().call_later(POLL_INTERVAL_S, self._poll)
         self.advance()
 
-    def _welcome_back(self, place: Place | None) -> None:
-        if place is None:
+    def _note_reconnection(self, request: QueuedRequest | None) -> None:
+        if request is None:
             return
-        timer = place.timers.pop("return", None)
+        timer = request.timers.pop("return", None)
         if timer is not None:
             timer.cancel()
-        if place.away:
-            place.away = False
+        if request.disconnected:
+            request.disconnected = False
             self.advance()
 
-    def _expect_back(self, place: Place | None, *, away: bool) -> None:
-        if place is None:
+    def _await_reconnection(self, request: QueuedRequest | None, *, disconnected: bool) -> None:
+        if request is None:
             return
-        self._watch_return(place, Silence(self._standstills, self._limits.waiting_return_s))
-        place.away = away
-        if away:
+        self._schedule_expiry(request, IdleTimer(self._loop_stalls, self._limits.waiting_return_s))
+        request.disconnected = disconnected
+        if disconnected:
             self.advance()  # what was kept for it is free meanwhile
 
-    def _watch_return(self, place: Place, silence: Silence) -> None:
+    def _schedule_expiry(self, request: QueuedRequest, idle: IdleTimer) -> None:
         loop = asyncio.get_running_loop()
-        place.timers["return"] = loop.call_at(silence.ends_at, self._end_silence, place, silence)
+        request.timers["return"] = loop.call_at(idle.ends_at, self._expire, request, idle)
 
-    def _end_silence(self, place: Place, silence: Silence) -> None:
-        if silence.ends_at > asyncio.get_running_loop().time():
-            self._watch_return(place, silence)
+    def _expire(self, request: QueuedRequest, idle: IdleTimer) -> None:
+        if idle.ends_at > asyncio.get_running_loop().time():
+            self._schedule_expiry(request, idle)
             return
-        gone = Unavailable(
+        expired = Unavailable(
             Status.ACL_ERROR_RT_SOCKET_CLOSE,
             f"session: given no sign of life for {self._limits.waiting_return_s:g} s, allowed a "
             "request that is made again in time",
@@ -267,54 +277,56 @@ class DeviceQueue:
             given="no sign of life",
             allowed="a request that is made again in time",
         )
-        self._refuse(place, gone)
+        self._reject(request, expired)
 
-    def _give_up(self, place: Place) -> None:
-        (told,) = self.infos(lambda other: other is place)
-        waited = f"{told.waited_s:.3g}"
-        self._refuse(
-            place,
+    def _time_out(self, request: QueuedRequest) -> None:
+        (found,) = self.infos(lambda other: other is request)
+        waited = f"{found.waited_s:.3g}"
+        self._reject(
+            request,
             WaitTimedOut(
                 Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                f"wait_s: given {place.wanted.wait_s:g}, and after {waited} s the request is at "
-                f"position {told.position}, waiting for {told.waits_for}",
+                f"wait_s: given {request.requirements.wait_s:g}, and after {waited} s the request "
+                f"is at position {found.position}, waiting for {found.waits_for}",
                 parameter="wait_s",
-                given=f"{place.wanted.wait_s:g}",
+                given=f"{request.requirements.wait_s:g}",
                 allowed="a longer wait",
             ),
         )
 
-    def _refuse(self, place: Place, error: OpserveError) -> None:
-        if not place.granted.done():
-            place.granted.set_exception(error)
+    def _reject(self, request: QueuedRequest, error: OpserveError) -> None:
+        if not request.granted.done():
+            request.granted.set_exception(error)
 
-    def _place_of(self, key: PlaceKey) -> Place | None:
-        found = (p for p in self._places if p.key == key and not p.granted.done())
+    def _request_of(self, key: RequestKey) -> QueuedRequest | None:
+        found = (other for other in self._requests if other.key == key and not other.granted.done())
         return next(found, None)
 
-    def _info(self, place: Place, room: Room) -> WaitingInfo:
-        waited_s = asyncio.get_running_loop().time() - place.asked_at
-        devices = {device.name for device in place.wanted.devices}
-        ahead = [p for p in self._places if p.waits and p.order < place.order]
-        rivals = [p for p in ahead if any(d.name in devices for d in p.wanted.devices)]
+    def _info(self, request: QueuedRequest, capacity: Capacity) -> WaitingInfo:
+        waited_s = asyncio.get_running_loop().time() - request.requested_at
+        devices = {device.name for device in request.requirements.devices}
+        ahead = [other for other in self._requests if other.waits and other.order < request.order]
+        competing = [
+            other for other in ahead if any(d.name in devices for d in other.requirements.devices)
+        ]
         return WaitingInfo(
-            request_id="" if place.key is None else place.key[1],
-            tenant=place.tenant,
-            profile=place.wanted.profile,
-            tags=place.wanted.tags,
-            exclusive=place.wanted.exclusive_s is not None,
-            priority=place.wanted.priority,
-            position=len(rivals) + 1,
-            waits_for=room.waits_for(place.wanted) or "those before it",
+            request_id="" if request.key is None else request.key[1],
+            tenant=request.tenant,
+            profile=request.requirements.profile,
+            tags=request.requirements.tags,
+            exclusive=request.requirements.exclusive_s is not None,
+            priority=request.requirements.priority,
+            position=len(competing) + 1,
+            waits_for=capacity.waits_for(request.requirements) or "those before it",
             waited_s=waited_s,
-            left_s=max(place.wanted.wait_s - waited_s, 0.0),
+            left_s=max(request.requirements.wait_s - waited_s, 0.0),
         )
 
 
-def _line_is_full(limit: int, *, whose: str) -> LimitExceeded:
+def _queue_is_full(limit: int, *, owner: str) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_QUEUE_FULL,
-        f"session: given one more than {limit} requests that wait, {whose} limit, allowed {limit}",
+        f"session: given one more than {limit} requests that wait, {owner} limit, allowed {limit}",
         parameter="session",
         given=limit + 1,
         allowed=limit,

@@ -10,17 +10,17 @@ from opserve_server.core.accounts import Account
 from opserve_server.core.devices import Device
 from opserve_server.core.work import Entry, KernelRun
 from opserve_server.pool.device import KernelTiming
+from opserve_server.pool.fair_queue import FairQueue
 from opserve_server.pool.messages import Flow
-from opserve_server.pool.turns import Turns
 
 CALLS_OF_A_TENANT = 2
 """Calls of one tenant at a device: one may run, and one follows it without a gap; the order of all
 its others is still open."""
 SHORT_CALLS_OF_A_TENANT = 16
 """The same where they are so short that together they last no longer than FRONT_TAKES_NS."""
-FRONT_TAKES_NS = 10_000_000
+FRONT_LATENCY_NS = 10_000_000
 """Nanoseconds in which a front that has other work hears of an end and sends the next call."""
-_NEWEST = 1 / 8
+_NEWEST_WEIGHT = 1 / 8
 """Of the mean time of calls."""
 TENANTS_AT_DEVICE = 64
 """Tenants between whose calls a worker divides its time; others wait until one has none there."""
@@ -83,7 +83,7 @@ class RoundRobin:
 
 
 @dataclass(slots=True, eq=False)
-class _Line:
+class _TenantQueue:
     """A tenant at one device.
 
     Attributes:
@@ -96,15 +96,15 @@ class _Line:
     flow: int
     streams: RoundRobin = field(default_factory=RoundRobin)
     at_device: int = 0
-    call_ns: float = FRONT_TAKES_NS
+    call_ns: float = FRONT_LATENCY_NS
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether one more of its calls may lie at the device."""
         if self.at_device < CALLS_OF_A_TENANT:
             return True
         ahead_ns = self.at_device * self.call_ns
-        return self.at_device < SHORT_CALLS_OF_A_TENANT and ahead_ns < FRONT_TAKES_NS
+        return self.at_device < SHORT_CALLS_OF_A_TENANT and ahead_ns < FRONT_LATENCY_NS
 
 
 class Dispatcher:
@@ -119,84 +119,84 @@ class Dispatcher:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._lines: dict[str, _Line] = {}  # tenants are few, and made by operators
+        self._queues: dict[str, _TenantQueue] = {}  # tenants are few, and made by operators
         self._flows = count(1)
-        self._turns = Turns[_Line]()
+        self._fair_queue = FairQueue[_TenantQueue]()
         self._tasks: dict[Entry, asyncio.Task[KernelTiming]] = {}
 
     def offer(self, source: Source) -> None:
         """A stream has a call."""
-        line = self._line(source)
-        line.streams.add(source)
-        self._turns.join(line)
+        queue = self._queue_of(source)
+        queue.streams.add(source)
+        self._fair_queue.join(queue)
         self._fill()
 
     def withdraw(self, source: Source) -> None:
         """A stream has none any more."""
-        line = self._line(source)
-        line.streams.discard(source)
-        self._part(line)
+        queue = self._queue_of(source)
+        queue.streams.discard(source)
+        self._leave_if_idle(queue)
 
     def stop(self, entry: Entry) -> None:
         """Asks the device, once, to stop a call; its stream is told when that is over."""
         self._tasks[entry].cancel()
 
-    def _line(self, source: Source) -> _Line:
+    def _queue_of(self, source: Source) -> _TenantQueue:
         name = source.account.tenant.name
-        line = self._lines.get(name)
-        if line is None:
-            line = self._lines[name] = _Line(next(self._flows))
-        return line
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = _TenantQueue(next(self._flows))
+        return queue
 
-    def _part(self, line: _Line) -> None:
+    def _leave_if_idle(self, queue: _TenantQueue) -> None:
         """Who has nothing to run takes part no more."""
-        if line in self._turns and not line.streams and not line.at_device:
-            self._turns.leave(line)
+        if queue in self._fair_queue and not queue.streams and not queue.at_device:
+            self._fair_queue.leave(queue)
 
     def _fill(self) -> None:
-        while (line := self._next()) is not None:
-            source = line.streams.take()
+        while (queue := self._next()) is not None:
+            source = queue.streams.take()
             entry, run = source.take_call()
-            line.at_device += 1
+            queue.at_device += 1
             if source.has_call:
-                line.streams.add(source)
+                queue.streams.add(source)
             task = asyncio.create_task(
                 self._device.run(
                     run.call,
-                    flow=Flow(line.flow, source.account.tenant.weight),
-                    used=partial(self._charge, line, source.account),
+                    flow=Flow(queue.flow, source.account.tenant.weight),
+                    used=partial(self._charge, queue, source.account),
                 ),
                 name=f"stream {source.handle}",
                 context=entry.context,
             )
             self._tasks[entry] = task
-            task.add_done_callback(partial(self._end, line, source, entry))
+            task.add_done_callback(partial(self._end, queue, source, entry))
 
-    def _next(self) -> _Line | None:
+    def _next(self) -> _TenantQueue | None:
         """Whose call goes to the device now; None where the next one has no place there."""
-        candidates = [line for line in self._turns if line.streams and line.has_room]
+        candidates = [queue for queue in self._fair_queue if queue.streams and queue.has_capacity]
         if not candidates:
             return None
-        line = self._turns.next(candidates)
-        return line if line.at_device or self._has_place() else None
+        queue = self._fair_queue.next(candidates)
+        return queue if queue.at_device or self._admits_tenant() else None
 
-    def _has_place(self) -> bool:
-        return sum(line.at_device > 0 for line in self._turns) < TENANTS_AT_DEVICE
+    def _admits_tenant(self) -> bool:
+        return sum(queue.at_device > 0 for queue in self._fair_queue) < TENANTS_AT_DEVICE
 
-    def _charge(self, line: _Line, account: Account, used_ns: int) -> None:
-        line.call_ns += _NEWEST * (used_ns - line.call_ns)
-        self._turns.charge(line, used_ns, weight=account.tenant.weight)
+    def _charge(self, queue: _TenantQueue, account: Account, used_ns: int) -> None:
+        queue.call_ns += _NEWEST_WEIGHT * (used_ns - queue.call_ns)
+        self._fair_queue.charge(queue, used_ns, weight=account.tenant.weight)
         account.used_device(self._device.profile, used_ns / _NS_PER_S)
 
     def _end(
-        self, line: _Line, source: Source, entry: Entry, task: asyncio.Task[KernelTiming]
+        self, queue: _TenantQueue, source: Source, entry: Entry, task: asyncio.Task[KernelTiming]
     ) -> None:
         del self._tasks[entry]
-        line.at_device -= 1
+        queue.at_device -= 1
         if task.cancelled() and entry.stopped_by is None:
             return  # nobody here asked for it: the event loop ends, and all its tasks with it
         source.end_call(entry, _outcome(task))
-        self._part(line)
+        self._leave_if_idle(queue)
         self._fill()
 
 

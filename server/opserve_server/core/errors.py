@@ -70,11 +70,11 @@ class HandleNotFound(OpserveError):
 
     def __init__(self, kind: str, given: object, *, allowed: str = "", ended: str = "") -> None:
         allowed = allowed or f"a live {kind} of this session"
-        told = f", which ended: {ended}" if ended else ""
+        message = f", which ended: {ended}" if ended else ""
         self.ended = "" if ended == DRAINED else ended
         super().__init__(
             Status.ACL_ERROR_RT_INVALID_HANDLE,
-            f"{kind}: given {given}{told}, allowed {allowed}",
+            f"{kind}: given {given}{message}, allowed {allowed}",
             parameter=kind,
             given=given,
             allowed=allowed,
@@ -145,14 +145,14 @@ class QuotaExceeded(LimitExceeded):
         tenant: str,
         limit: float,
         use: float,
-        asked: float,
+        requested: float,
         retry_after_s: float,
     ) -> None:
-        given = "another call" if resource in _OF_CALLS else _number(asked)
-        told = f"given {given} beside {_number(use)} in use, allowed {_number(limit)}"
+        given = "another call" if resource in _OF_CALLS else _number(requested)
+        message = f"given {given} beside {_number(use)} in use, allowed {_number(limit)}"
         super().__init__(
             _QUOTA_STATUS[resource],
-            f"{resource}: {told} by the quota of tenant {tenant}",
+            f"{resource}: {message} by the quota of tenant {tenant}",
             parameter=resource,
             given=given,
             allowed=_number(limit),

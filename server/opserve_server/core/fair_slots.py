@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import Account
 from opserve_server.core.errors import LimitExceeded
-from opserve_server.pool.turns import Turns
+from opserve_server.pool.fair_queue import FairQueue
 
 _NS_PER_S = 1e9
 
@@ -41,10 +41,10 @@ class FairSlots:
 
     def __init__(self, slots: int, *, waiting_limit: int) -> None:
         self._free = slots
-        self._of_one = max(slots - 1, 1)
+        self._limit_of_tenant = max(slots - 1, 1)
         self._waiting_limit = waiting_limit
         self._queues: dict[str, _Queue] = {}
-        self._turns = Turns[str]()
+        self._fair_queue = FairQueue[str]()
 
     @asynccontextmanager
     async def slot(self, account: Account) -> AsyncGenerator[None]:
@@ -54,18 +54,18 @@ class FairSlots:
             LimitExceeded: 207012, too many calls of the tenant wait.
         """
         name, loop = account.tenant.name, asyncio.get_running_loop()
-        await self._granted(name)
+        await self._acquire(name)
         began_s = loop.time()
         try:
             yield
         finally:
             used_ns = (loop.time() - began_s) * _NS_PER_S
-            self._turns.charge(name, used_ns, weight=account.tenant.weight)
-            self._give_back(name)
+            self._fair_queue.charge(name, used_ns, weight=account.tenant.weight)
+            self._release(name)
 
-    async def _granted(self, name: str) -> None:
+    async def _acquire(self, name: str) -> None:
         queue = self._queues.setdefault(name, _Queue())
-        self._turns.join(name)
+        self._fair_queue.join(name)
         granted = asyncio.Event()
         queue.waiting.append(granted)
         self._grant()
@@ -75,7 +75,7 @@ class FairSlots:
             await granted.wait()
         except (LimitExceeded, asyncio.CancelledError):
             if granted.is_set():  # between the cancellation and this line
-                self._give_back(name)
+                self._release(name)
             else:
                 queue.waiting.remove(granted)
                 self._forget(name)
@@ -92,11 +92,11 @@ class FairSlots:
         candidates = [
             name
             for name, queue in self._queues.items()
-            if queue.waiting and queue.running < self._of_one
+            if queue.waiting and queue.running < self._limit_of_tenant
         ]
-        return self._turns.next(candidates) if candidates else None
+        return self._fair_queue.next(candidates) if candidates else None
 
-    def _give_back(self, name: str) -> None:
+    def _release(self, name: str) -> None:
         self._free += 1
         self._queues[name].running -= 1
         self._forget(name)
@@ -107,7 +107,7 @@ class FairSlots:
         queue = self._queues.get(name)
         if queue is not None and not queue.waiting and not queue.running:
             del self._queues[name]
-            self._turns.leave(name)
+            self._fair_queue.leave(name)
 
 
 def _too_many(limit: int) -> LimitExceeded:

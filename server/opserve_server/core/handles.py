@@ -24,7 +24,7 @@ class HandleTable(Generic[Item]):
     def __init__(self, kind: str, account: Account, *, limit: int) -> None:
         self.kind = kind
         resource = _CHARGED.get(kind)
-        self._held = None if resource is None else account.holding(resource)
+        self._reservation = None if resource is None else account.reserve(resource)
         self._limit = limit
         self._items: dict[int, Item] = {}
         self._last = 0
@@ -68,8 +68,8 @@ class HandleTable(Generic[Item]):
                 given=self._limit + 1,
                 allowed=self._limit,
             )
-        if self._held is not None:
-            self._held.check()
+        if self._reservation is not None:
+            self._reservation.check()
         return handle
 
     def put(self, handle: int, item: Item) -> None:
@@ -126,8 +126,8 @@ class HandleTable(Generic[Item]):
         self._count()
 
     def _count(self) -> None:
-        if self._held is not None:
-            self._held.hold(len(self._items))
+        if self._reservation is not None:
+            self._reservation.update(len(self._items))
 
 
 _CHARGED = {

@@ -22,10 +22,10 @@ _CHUNK_BYTES = 2**20
 
 @asynccontextmanager
 async def opened(
-    service: Service, principal: Principal, asked: SessionRequest
+    service: Service, principal: Principal, request: SessionRequest
 ) -> AsyncGenerator["Lease"]:
     """A session of the caller's; the end of the block closes it."""
-    session = (await service.open_session(principal, asked)).session
+    session = (await service.open_session(principal, request)).session
     try:
         yield Lease(service, principal, session)
     finally:
@@ -35,13 +35,13 @@ async def opened(
 
 @asynccontextmanager
 async def leased(
-    service: Service, principal: Principal, asked: SessionRequest
+    service: Service, principal: Principal, request: SessionRequest
 ) -> AsyncGenerator["Lease"]:
     """A session of the caller's, whose lease cannot run out in the block.
 
     A service that drains finishes the block's call.
     """
-    async with opened(service, principal, asked) as lease:
+    async with opened(service, principal, request) as lease:
         with lease.whole_call():
             yield lease
 

@@ -34,7 +34,7 @@ class SessionMemory:
     def __init__(self, device: Device, account: Account, reclaim: Callable[[], None]) -> None:
         self._device = device
         self._reclaim = reclaim
-        self._held = account.holding(Resource.DEVICE_MEMORY)
+        self._reservation = account.reserve(Resource.DEVICE_MEMORY)
         self._slabs: dict[int, _SlabSpace] = {}
 
     def allocate(self, size_bytes: int) -> Region:
@@ -48,19 +48,19 @@ class SessionMemory:
 
     def allocate_hidden(self, size_bytes: int) -> Region:
         """The same in a slab that is not exposed."""
-        hidden = [space for space in self._slabs.values() if not space.slab.exposed]
+        hidden = [space for space in self._slabs.values() if not space.slab.mapped]
         return self._place(size_bytes, hidden)
 
-    def is_exposed(self, region: Region) -> bool:
+    def is_mapped(self, region: Region) -> bool:
         """Whether a client can write to a region by itself."""
-        return self._slabs[region.slab].slab.exposed
+        return self._slabs[region.slab].slab.mapped
 
-    def expose(self, region: Region) -> Slab | None:
+    def map_slab(self, region: Region) -> Slab | None:
         """The slab of a region, for the client to map; None while a call computes in it."""
         space = self._slabs[region.slab]
         if space.calls:
             return None
-        space.slab.exposed = True
+        space.slab.mapped = True
         return space.slab
 
     @property
@@ -115,11 +115,13 @@ class SessionMemory:
         self._count()
 
     def _count(self) -> None:
-        self._held.hold(self.size_bytes)
+        self._reservation.update(self.size_bytes)
 
     def _take_slab(self, size_bytes: int) -> Slab:
         try:
-            slab = self._device.slabs.take(_aligned(size_bytes), maximum_bytes=self._held.room)
+            slab = self._device.slabs.take(
+                _aligned(size_bytes), maximum_bytes=self._reservation.available
+            )
         except NoMemory:
             self._reclaim()
             slab = self._take_last_slab(size_bytes)
@@ -131,9 +133,11 @@ class SessionMemory:
         return slab
 
     def _take_last_slab(self, size_bytes: int) -> Slab:
-        self._held.check(whole_pages(_aligned(size_bytes)))
+        self._reservation.check(whole_pages(_aligned(size_bytes)))
         try:
-            return self._device.slabs.take(_aligned(size_bytes), maximum_bytes=self._held.room)
+            return self._device.slabs.take(
+                _aligned(size_bytes), maximum_bytes=self._reservation.available
+            )
         except NoMemory as error:
             free = None if error.__cause__ else self._device.slabs.free_bytes
             raise _out_of_memory(size_bytes, free=free) from None

@@ -15,7 +15,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.handler import Handler, Handlers
 from opserve_server.core.results import Allocated, Content, Done, Written
 from opserve_server.core.session import Session
-from opserve_server.core.turns import give_way
+from opserve_server.core.time_slices import end_slice
 from opserve_server.core.waiting import wait_for_all
 from opserve_server.pool.slabs import Slab
 
@@ -267,7 +267,7 @@ async def _wait_until_idle(session: Session, *handles: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exposed:
+class MappedBuffer:
     """What a client needs to map a buffer.
 
     Attributes:
@@ -283,7 +283,7 @@ class Exposed:
     idle: bool
 
 
-def expose(session: Session, handle: int) -> Exposed | None:
+def map_buffer(session: Session, handle: int) -> MappedBuffer | None:
     """Exposes a buffer's slab to its client; None while a call computes in that slab.
 
     Raises:
@@ -291,10 +291,10 @@ def expose(session: Session, handle: int) -> Exposed | None:
     """
     session.check_open()
     buffer = session.buffers.get(handle)
-    slab = session.memory.expose(buffer.region)
+    slab = session.memory.map_slab(buffer.region)
     if slab is None:
         return None
-    return Exposed(
+    return MappedBuffer(
         slab=slab,
         offset=buffer.region.offset,
         size_bytes=buffer.size_bytes,
@@ -318,7 +318,7 @@ async def _in_slices(
     try:
         for start in range(0, size_bytes, _SLICE_BYTES):
             do(start, min(start + _SLICE_BYTES, size_bytes))
-            await give_way()
+            await end_slice()
             session.check_open()
     finally:
         done.set_result(None)

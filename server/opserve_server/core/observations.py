@@ -9,7 +9,7 @@ from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry
 from opserve_server.core.principal import Principal
 
-TOLD_CHARACTERS = 8
+LOGGED_CHARACTERS = 8
 """Of a session's name, which is a secret: enough to tell one session from another."""
 
 
@@ -53,7 +53,7 @@ def concerns_session(*, name: str, device: str) -> None:
     """The call at work is one in a session."""
     call = CALL.get()
     if call is not None:
-        call.session = name[:TOLD_CHARACTERS]
+        call.session = name[:LOGGED_CHARACTERS]
         call.device = device
 
 

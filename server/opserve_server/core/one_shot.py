@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Format, Tensor
-from opserve_server.core.accounts import Holding
+from opserve_server.core.accounts import Reservation
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from opserve_server.core.leases import Lease, opened
 from opserve_server.core.memory_commands import Allocate
@@ -99,7 +99,7 @@ class OneShotAnswer:
 
 @asynccontextmanager
 async def computed(
-    service: Service, principal: Principal, call: OneShotCall, moving: Holding
+    service: Service, principal: Principal, call: OneShotCall, in_flight: Reservation
 ) -> AsyncGenerator[OneShotAnswer]:
     """Runs a call; its outputs lie in the memory of a session until the block ends.
 
@@ -110,7 +110,7 @@ async def computed(
         service: The core.
         principal: The caller.
         call: What to compute.
-        moving: Bytes in flight of the tenant for this call: on entry those of the arrays. The
+        in_flight: Bytes in flight of the tenant for this call: on entry those of the arrays. The
             bytes of the outputs are added before anything is computed, and alone remain in the
             block.
 
@@ -128,11 +128,11 @@ async def computed(
             planned = await lease.run(GetWorkspaceSize(operator=operator, arguments=arguments))
             assert isinstance(planned, Planned)
             output_bytes = _output_bytes(call, arguments)
-            moving.check(output_bytes)
-            moving.hold(sum(array.nbytes for array in call.arrays.values()) + output_bytes)
+            in_flight.check(output_bytes)
+            in_flight.update(sum(array.nbytes for array in call.arrays.values()) + output_bytes)
             outputs = await _compute(lease, call, arguments, inputs, planned.executor)
         del call, inputs  # a client that reads slowly must not keep the arrays in memory
-        moving.hold(output_bytes)
+        in_flight.update(output_bytes)
         yield OneShotAnswer(outputs=outputs, warnings=planned.warnings)
 
 

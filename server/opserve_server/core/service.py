@@ -23,7 +23,7 @@ from opserve_server.core import memory_commands, transfers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.batches import check_batch, check_count, run_up_to_failure
 from opserve_server.core.commands import HANDLERS, Command
-from opserve_server.core.device_queue import PlaceKey
+from opserve_server.core.device_queue import RequestKey
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
@@ -31,7 +31,7 @@ from opserve_server.core.errors import (
     service_drains,
 )
 from opserve_server.core.history import News
-from opserve_server.core.infos import (
+from opserve_server.core.info import (
     DeviceInfo,
     FoundSession,
     OpenedSession,
@@ -134,7 +134,7 @@ class Service:
     async def open_session(
         self,
         principal: Principal,
-        asked: SessionRequest = ANY_DEVICE,
+        request: SessionRequest = ANY_DEVICE,
         *,
         request_id: str = "",
     ) -> OpenedSession:
@@ -142,12 +142,12 @@ class Service:
         check_request_id(request_id, limit=self._limits.name_length_limit)
         limit_s = self._limits.wait_limit_s
         if not request_id:
-            return await self._open(principal, asked, key=None, wait_limit_s=limit_s)
-        with self._sessions.line.attended((principal.tenant, request_id)):
-            return await self._open_once(principal, asked, request_id, wait_limit_s=limit_s)
+            return await self._open(principal, request, key=None, wait_limit_s=limit_s)
+        with self._sessions.device_queue.connected((principal.tenant, request_id)):
+            return await self._open_once(principal, request, request_id, wait_limit_s=limit_s)
 
-    async def ask_for_session(
-        self, principal: Principal, asked: SessionRequest, *, request_id: str, tell_after_s: float
+    async def request_session(
+        self, principal: Principal, request: SessionRequest, *, request_id: str, tell_after_s: float
     ) -> OpenedSession | WaitingInfo:
         """Opens a session, or returns after a while how the request waits; call it again then.
 
@@ -156,7 +156,7 @@ class Service:
 
         Args:
             principal: The caller.
-            asked: The request.
+            request: The request.
             request_id: The same for each call of one wait.
             tell_after_s: Seconds after which an answer comes in any case.
 
@@ -165,17 +165,17 @@ class Service:
             OpserveError: As Sessions.open does.
         """
         check_request_id(request_id, limit=self._limits.name_length_limit)
-        _check_may_be_told(request_id, tell_after_s)
+        _check_report_interval(request_id, tell_after_s)
         key, limit_s = (principal.tenant, request_id), self._limits.device_wait_limit_s
-        line = self._sessions.line
-        with line.attended(key):
+        device_queue = self._sessions.device_queue
+        with device_queue.connected(key):
             while True:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(tell_after_s, self._limits.wait_limit_s)):
                         return await self._open_once(
-                            principal, asked, request_id, wait_limit_s=limit_s
+                            principal, request, request_id, wait_limit_s=limit_s
                         )
-                for waiting in line.infos(lambda place: place.key == key):
+                for waiting in device_queue.infos(lambda request: request.key == key):
                     return waiting
 
     def list_waiting(self, principal: Principal) -> list[WaitingInfo]:
@@ -229,7 +229,7 @@ class Service:
         """Runs one command; raises OpserveError."""
 
         async def run_one() -> list[Result]:
-            self._check_takes(found, [command])
+            self._check_accepts(found, [command])
             with found.in_progress():
                 found.check_open()
                 return [await HANDLERS[type(command)].run(found, command)]
@@ -260,7 +260,7 @@ class Service:
         """
 
         async def run_all() -> list[Result]:
-            self._check_takes(found, commands)
+            self._check_accepts(found, commands)
             with found.in_progress():
                 return await run_up_to_failure(found, commands)
 
@@ -274,15 +274,15 @@ class Service:
         """Bytes of a buffer."""
         return self._sessions.get(principal, session).buffers.get(buffer).size_bytes
 
-    def lane_owner(self, session: str, token: bytes) -> Principal:
+    def shared_memory_owner(self, session: str, token: bytes) -> Principal:
         """Whose a session is, for a caller of the shared memory; see Sessions.owner."""
         return self._sessions.owner(session, shared_memory_token=token)
 
-    def expose(
+    def map_buffer(
         self, principal: Principal, session: str, buffer: int
-    ) -> memory_commands.Exposed | None:
+    ) -> memory_commands.MappedBuffer | None:
         """What a client needs to map a buffer; None while a call computes in its slab."""
-        return memory_commands.expose(self._sessions.get(principal, session), buffer)
+        return memory_commands.map_buffer(self._sessions.get(principal, session), buffer)
 
     async def write(
         self,
@@ -339,8 +339,8 @@ class Service:
         """All tenants, as they are now; sessions of those that are gone or disabled end."""
         self._sessions.renew_tenants(tenants)
         living = {account.tenant.name for account in self.accounts}
-        for gone in self._opened.keys() - living:
-            del self._opened[gone]
+        for removed in self._opened.keys() - living:
+            del self._opened[removed]
 
     @property
     def draining(self) -> bool:
@@ -356,21 +356,21 @@ class Service:
         await self._sessions.close_all()
 
     async def _open_once(
-        self, principal: Principal, asked: SessionRequest, request_id: str, *, wait_limit_s: float
+        self, principal: Principal, request: SessionRequest, request_id: str, *, wait_limit_s: float
     ) -> OpenedSession:
         key = (principal.tenant, request_id)
-        opening = partial(self._open, principal, asked, key=key, wait_limit_s=wait_limit_s)
-        return await self._opened[principal.tenant].once(request_id, asked, opening)
+        opening = partial(self._open, principal, request, key=key, wait_limit_s=wait_limit_s)
+        return await self._opened[principal.tenant].once(request_id, request, opening)
 
     async def _open(
         self,
         principal: Principal,
-        asked: SessionRequest,
+        request: SessionRequest,
         *,
-        key: PlaceKey | None,
+        key: RequestKey | None,
         wait_limit_s: float,
     ) -> OpenedSession:
-        opened = await self._sessions.open(principal, asked, key=key, wait_limit_s=wait_limit_s)
+        opened = await self._sessions.open(principal, request, key=key, wait_limit_s=wait_limit_s)
         return OpenedSession(**self._lease_of(opened))
 
     async def _once(
@@ -383,7 +383,7 @@ class Service:
         check_request_id(request_id, limit=self._limits.name_length_limit)
         return await session.answered.once(request_id, commands, work)
 
-    def _check_takes(self, session: Session, commands: Sequence[Command]) -> None:
+    def _check_accepts(self, session: Session, commands: Sequence[Command]) -> None:
         refuses = self.draining and not session.finishes
         if refuses and any(HANDLERS[type(command)].new_work for command in commands):
             raise service_drains("service")
@@ -422,7 +422,7 @@ def operator_not_found(name: str) -> HandleNotFound:
     return HandleNotFound("operator", name[:64], allowed=calls)
 
 
-def _check_may_be_told(request_id: str, tell_after_s: float) -> None:
+def _check_report_interval(request_id: str, tell_after_s: float) -> None:
     if not request_id or not tell_after_s > 0:  # a NaN is not
         with_id = "with" if request_id else "without"
         raise InvalidArgument(

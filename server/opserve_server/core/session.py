@@ -21,13 +21,13 @@ from opserve_server.core.events import Event
 from opserve_server.core.executors import Executor, Plans
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.history import HistoryEntry
-from opserve_server.core.infos import SessionInfo
+from opserve_server.core.info import SessionInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.memory import SessionMemory
-from opserve_server.core.observations import TOLD_CHARACTERS, CopyEnded, Observe, WorkEnded
+from opserve_server.core.observations import LOGGED_CHARACTERS, CopyEnded, Observe, WorkEnded
 from opserve_server.core.requests import AnsweredRequests
 from opserve_server.core.results import Content, Result
-from opserve_server.core.session_request import Wanted
+from opserve_server.core.session_request import Requirements
 from opserve_server.core.streams import Stream
 from opserve_server.core.tenants import Resource
 
@@ -36,7 +36,7 @@ LATE_S = 0.05
 """Lateness of a beat that a busy loop may have, seconds."""
 
 
-class Standstills:
+class LoopStalls:
     """Measures how long the event loop stood still, which counts against no client's silence.
 
     A loop that does not run reads no calls: a client that seems silent may have called. While
@@ -59,7 +59,7 @@ class Standstills:
         if self._timer is None:
             self._begin()
         elif self._is_late():
-            self._end_standstill()
+            self._count_stall()
         return self._total_s
 
     def _begin(self) -> None:
@@ -72,20 +72,20 @@ class Standstills:
 
     def _beat(self) -> None:
         if self._is_late():
-            self._end_standstill()
+            self._count_stall()
         elif self._needed():
             self._begin()
         else:
             self._timer = None
 
-    def _end_standstill(self) -> None:
+    def _count_stall(self) -> None:
         assert self._timer is not None
         self._timer.cancel()
         self._total_s += self._loop.time() - self._began_s
         self._begin()
 
 
-class Silence:
+class IdleTimer:
     """A client's silence, which ends at a limit.
 
     Args:
@@ -93,22 +93,22 @@ class Silence:
         limit_s: Longest silence, seconds.
     """
 
-    __slots__ = ("_began_s", "_limit_s", "_standstills", "_uncounted_s")
+    __slots__ = ("_began_s", "_limit_s", "_loop_stalls", "_stalled_s")
 
-    def __init__(self, standstills: Standstills, limit_s: float) -> None:
-        self._standstills = standstills
+    def __init__(self, loop_stalls: LoopStalls, limit_s: float) -> None:
+        self._loop_stalls = loop_stalls
         self._limit_s = limit_s
         self.begin()
 
     def begin(self) -> None:
         """The client called: its silence begins anew."""
-        self._uncounted_s = self._standstills.total_s()
+        self._stalled_s = self._loop_stalls.total_s()
         self._began_s = asyncio.get_running_loop().time()
 
     @property
     def ends_at(self) -> float:
         """When it is too long, seconds of the event loop's clock; later after a standstill."""
-        return self._began_s + self._limit_s + (self._standstills.total_s() - self._uncounted_s)
+        return self._began_s + self._limit_s + (self._loop_stalls.total_s() - self._stalled_s)
 
 
 SHARED_MEMORY_TOKEN_BYTES = 16
@@ -158,21 +158,21 @@ class Session:
         account: Account,
         device: Device,
         dispatcher: Dispatcher,
-        wanted: Wanted,
+        requirements: Requirements,
         limits: Limits,
-        standstills: Standstills,
+        loop_stalls: LoopStalls,
         reclaim: Callable[[], None],
         observe: Observe,
     ) -> None:
         self.name, self.account, self.device = name, account, device
         self._dispatcher = dispatcher
         self._observe = observe
-        self.lease_s, self.exclusive_s = wanted.lease_s, wanted.exclusive_s
-        self.plan_options = _plan_options(wanted, device)
+        self.lease_s, self.exclusive_s = requirements.lease_s, requirements.exclusive_s
+        self.plan_options = _plan_options(requirements, device)
         self.limits = limits
         self.time = asyncio.get_running_loop().time
         self.opened_at, self.used_at = self.time(), 0.0
-        self._silence = Silence(standstills, self.lease_s)
+        self._idle = IdleTimer(loop_stalls, self.lease_s)
         self.calls = 0
         self.finishes = self.closed = False
         self.end_reason = ""
@@ -189,7 +189,7 @@ class Session:
             retained_bytes_limit=limits.retained_bytes_limit,
             size_bytes=_held_bytes,
         )
-        self._place = account.holding(Resource.SESSIONS, 1)
+        self._reservation = account.reserve(Resource.SESSIONS, 1)
 
     @property
     def tenant(self) -> str:
@@ -199,7 +199,7 @@ class Session:
     @property
     def id(self) -> str:
         """The start of its name, which may be told."""
-        return self.name[:TOLD_CHARACTERS]
+        return self.name[:LOGGED_CHARACTERS]
 
     @property
     def ends_at(self) -> float:
@@ -207,7 +207,7 @@ class Session:
 
         It is later after a standstill of the loop, which reads no calls meanwhile.
         """
-        return min(self._silence.ends_at, self.exclusive_until)
+        return min(self._idle.ends_at, self.exclusive_until)
 
     @property
     def exclusive_until(self) -> float:
@@ -254,8 +254,8 @@ class Session:
             dispatcher=self._dispatcher,
             queue_limit=self.limits.stream_queue_limit,
             history_limit=self.limits.stream_history_limit,
-            held=self.account.holding(Resource.QUEUED),
-            observe=self._tell_of_work,
+            reservation=self.account.reserve(Resource.QUEUED),
+            observe=self._report_work,
         )
 
     def copied(
@@ -297,7 +297,7 @@ class Session:
 
     def renew(self) -> None:
         """Starts the lease anew."""
-        self._silence.begin()
+        self._idle.begin()
 
     def in_progress(self) -> "_InProgress":
         """A call, during which the session does not expire, and whose end renews the lease."""
@@ -326,9 +326,9 @@ class Session:
         self.memory.close()
         for table in (self.buffers, self.executors, self.streams):
             table.clear()
-        self._place.hold(0)
+        self._reservation.update(0)
 
-    def _tell_of_work(self, entry: HistoryEntry) -> None:
+    def _report_work(self, entry: HistoryEntry) -> None:
         self._observe(WorkEnded(self.device.name, self.device.profile, entry))
 
 
@@ -348,11 +348,11 @@ class _InProgress:
         self._session.touch()
 
 
-def _plan_options(wanted: Wanted, device: Device) -> PlanOptions:
+def _plan_options(requirements: Requirements, device: Device) -> PlanOptions:
     return PlanOptions(
-        accuracy=wanted.accuracy,
-        documented_rules=wanted.documented_rules,
-        workspace_limit=wanted.workspace_limit,
+        accuracy=requirements.accuracy,
+        documented_rules=requirements.documented_rules,
+        workspace_limit=requirements.workspace_limit,
         threads=device.threads,
     )
 

@@ -51,7 +51,7 @@ ANY_DEVICE = SessionRequest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Requirements:
     """A request that was checked.
 
     Attributes:
@@ -82,18 +82,18 @@ class Wanted:
         return self.devices[0].profile
 
 
-def wanted_of(
-    asked: SessionRequest,
+def requirements_of(
+    request: SessionRequest,
     *,
     devices: Sequence[Device],
     limits: Limits,
     priority_limit: int,
     wait_limit_s: float,
-) -> Wanted:
+) -> Requirements:
     """What is asked for, where a device can ever meet it.
 
     Args:
-        asked: The request.
+        request: The request.
         devices: Those of the service.
         limits: Bounds.
         priority_limit: Greatest priority of its tenant.
@@ -103,18 +103,20 @@ def wanted_of(
         InvalidArgument: 107001, no device of this service has the profile, or all the tags; 107000,
             a number out of bounds.
     """
-    lease_s = _within(asked.lease_s, limits.lease_maximum_s, parameter="lease_s")
-    exclusive_s = _within(asked.exclusive_s, limits.exclusive_limit_s, parameter="exclusive_s")
-    return Wanted(
-        devices=_devices_of(asked, devices, limits),
-        tags=asked.tags,
+    lease_s = _checked_within(request.lease_s, limits.lease_maximum_s, parameter="lease_s")
+    exclusive_s = _checked_within(
+        request.exclusive_s, limits.exclusive_limit_s, parameter="exclusive_s"
+    )
+    return Requirements(
+        devices=_devices_of(request, devices, limits),
+        tags=request.tags,
         lease_s=lease_s or limits.lease_default_s,
-        workspace_limit=asked.workspace_limit_bytes or None,
-        priority=_priority(asked.priority, priority_limit),
-        wait_s=min(_at_least_0(asked.wait_s, parameter="wait_s"), wait_limit_s),
-        exclusive_s=(exclusive_s or limits.exclusive_limit_s) if asked.exclusive else None,
-        accuracy=accuracy_of(asked.accuracy),
-        documented_rules=documented_rules_of(asked.documented_rules),
+        workspace_limit=request.workspace_limit_bytes or None,
+        priority=_priority(request.priority, priority_limit),
+        wait_s=min(_at_least_0(request.wait_s, parameter="wait_s"), wait_limit_s),
+        exclusive_s=(exclusive_s or limits.exclusive_limit_s) if request.exclusive else None,
+        accuracy=accuracy_of(request.accuracy),
+        documented_rules=documented_rules_of(request.documented_rules),
     )
 
 
@@ -137,15 +139,15 @@ def _choice(given: str, default: Choice, *, parameter: str) -> Choice:
 
 
 def _devices_of(
-    asked: SessionRequest, devices: Sequence[Device], limits: Limits
+    request: SessionRequest, devices: Sequence[Device], limits: Limits
 ) -> tuple[Device, ...]:
-    name = (asked.profile or DEFAULT_PROFILE)[: limits.name_length_limit]
+    name = (request.profile or DEFAULT_PROFILE)[: limits.name_length_limit]
     profile = profile_named(name, offered=sorted({device.profile for device in devices})).name
     of_profile = [device for device in devices if device.profile == profile]
-    having = tuple(device for device in of_profile if device.tags.issuperset(asked.tags))
-    if having:
-        return having
-    given = ", ".join(asked.tags)[: limits.name_length_limit]
+    matching = tuple(device for device in of_profile if device.tags.issuperset(request.tags))
+    if matching:
+        return matching
+    given = ", ".join(request.tags)[: limits.name_length_limit]
     offered = "; ".join(f"{device.name}: {_listed(device.tags)}" for device in of_profile)
     raise InvalidArgument(
         Status.ACL_ERROR_RT_INVALID_DEVICEID,
@@ -166,7 +168,7 @@ def _priority(given: int, limit: int) -> int:
     return given
 
 
-def _within(given_s: float, maximum_s: float, *, parameter: str) -> float:
+def _checked_within(given_s: float, maximum_s: float, *, parameter: str) -> float:
     if not 0 <= given_s <= maximum_s:
         raise _out_of_bounds(parameter, given_s, f"0 (the default) to {maximum_s}")
     return given_s

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import Account, Accounts
-from opserve_server.core.capacity import Room
-from opserve_server.core.device_queue import DeviceQueue, PlaceKey
+from opserve_server.core.capacity import Capacity
+from opserve_server.core.device_queue import DeviceQueue, RequestKey
 from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
@@ -21,15 +21,15 @@ from opserve_server.core.errors import (
     service_drains,
     session_not_found,
 )
-from opserve_server.core.infos import SessionInfo, WaitingInfo
+from opserve_server.core.info import SessionInfo, WaitingInfo
 from opserve_server.core.limits import Limits
-from opserve_server.core.observations import TOLD_CHARACTERS, Observe, concerns_session
+from opserve_server.core.observations import LOGGED_CHARACTERS, Observe, concerns_session
 from opserve_server.core.principal import Principal, Scope
-from opserve_server.core.session import Session, Standstills
-from opserve_server.core.session_request import SessionRequest, Wanted, wanted_of
+from opserve_server.core.session import LoopStalls, Session
+from opserve_server.core.session_request import Requirements, SessionRequest, requirements_of
 from opserve_server.core.tenants import Resource, Tenant
 
-DRAIN_LOOKS_S = 0.05
+DRAIN_POLL_INTERVAL_S = 0.05
 """Seconds between two looks at sessions while the service drains."""
 
 log = logging.getLogger(__name__)
@@ -75,13 +75,15 @@ class Sessions:
         self._closing: dict[asyncio.Task[None], Session] = {}
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.draining = False
-        self._standstills = Standstills(needed=lambda: bool(self._sessions) or self.line.waits)
-        self.line = DeviceQueue(
+        self._loop_stalls = LoopStalls(
+            needed=lambda: bool(self._sessions) or self.device_queue.waits
+        )
+        self.device_queue = DeviceQueue(
             limits,
-            room=self._room,
+            capacity=self._capacity,
             open_on=self._open_on,
             close=self._close,
-            standstills=self._standstills,
+            loop_stalls=self._loop_stalls,
         )
 
     def count(self, device: Device) -> int:
@@ -106,16 +108,16 @@ class Sessions:
     async def open(
         self,
         principal: Principal,
-        asked: SessionRequest,
+        request: SessionRequest,
         *,
-        key: PlaceKey | None,
+        key: RequestKey | None,
         wait_limit_s: float,
     ) -> Session:
         """A new session on the least used device that meets a request; see WaitingLine.session.
 
         Args:
             principal: Its owner.
-            asked: The request.
+            request: The request.
             key: By which it may be asked for again while it waits.
             wait_limit_s: Longest wait; a longer one is cut to it.
 
@@ -129,15 +131,15 @@ class Sessions:
         if self.draining:
             raise service_drains("session")
         account = self._accounts.of(principal.tenant)
-        wanted = wanted_of(
-            asked,
+        requirements = requirements_of(
+            request,
             devices=self._devices,
             limits=self._limits,
             priority_limit=account.tenant.priority_limit,
             wait_limit_s=wait_limit_s,
         )
         _check_quota(account)
-        return await self.line.session(account, wanted, key)
+        return await self.device_queue.session(account, requirements, key)
 
     def get(self, principal: Principal, name: str) -> Session:
         """A live session of the caller's tenant, its lease renewed.
@@ -168,8 +170,10 @@ class Sessions:
 
     def waiting_infos(self, principal: Principal) -> list[WaitingInfo]:
         """The requests of the caller's tenant that wait, or all, for the scope admin."""
-        everybody = Scope.ADMIN in principal.scopes
-        return self.line.infos(lambda place: everybody or place.tenant == principal.tenant)
+        all_tenants = Scope.ADMIN in principal.scopes
+        return self.device_queue.infos(
+            lambda request: all_tenants or request.tenant == principal.tenant
+        )
 
     def infos(self, principal: Principal) -> list[SessionInfo]:
         """The sessions of the caller's tenant, or of all where the caller has the scope admin."""
@@ -208,14 +212,14 @@ class Sessions:
             for session in list(self._sessions.values()):
                 if session.is_quiet(self._limits.drain_quiet_s):
                     self._close(session, reason=DRAINED)
-            await asyncio.sleep(DRAIN_LOOKS_S)
+            await asyncio.sleep(DRAIN_POLL_INTERVAL_S)
 
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
         """All tenants, as they are now; sessions of those that are gone or disabled end."""
         self._accounts.renew(tenants)
-        self.line.end(
+        self.device_queue.end(
             lambda: Unauthenticated("the tenant is disabled or gone"),
-            where=lambda place: place.account.closed,
+            where=lambda request: request.account.closed,
         )
         for session in list(self._sessions.values()):
             if session.account.closed:
@@ -231,9 +235,11 @@ class Sessions:
         await asyncio.gather(*self._closing)
 
     def _end_waits(self) -> None:
-        self.line.end(lambda: service_drains("session"), where=lambda _: True)
+        self.device_queue.end(lambda: service_drains("session"), where=lambda _: True)
 
-    def _open_on(self, account: Account, wanted: Wanted, device: Device) -> Session | None:
+    def _open_on(
+        self, account: Account, requirements: Requirements, device: Device
+    ) -> Session | None:
         """A new session; None while one of the tenant's own, whose quota is used, ends."""
         try:
             _check_quota(account)
@@ -246,9 +252,9 @@ class Sessions:
             account=account,
             device=device,
             dispatcher=self._dispatchers[device.name],
-            wanted=wanted,
+            requirements=requirements,
             limits=self._limits,
-            standstills=self._standstills,
+            loop_stalls=self._loop_stalls,
             reclaim=lambda: self._reclaim(device, account),
             observe=self._observe,
         )
@@ -256,25 +262,25 @@ class Sessions:
         self._watch(session)
         return session
 
-    def _room(self) -> Room:
-        return Room(
+    def _capacity(self) -> Capacity:
+        return Capacity(
             self._limits,
             sessions=self._sessions.values(),
             ending=[session.device for session in self._closing.values()],
         )
 
     def _of(self, principal: Principal) -> list[Session]:
-        everybody = Scope.ADMIN in principal.scopes
+        all_tenants = Scope.ADMIN in principal.scopes
         return [
             session
             for session in self._sessions.values()
-            if everybody or session.tenant == principal.tenant
+            if all_tenants or session.tenant == principal.tenant
         ]
 
     def _unused_name(self) -> str:
         """A new name, whose session has an id of its own."""
         used = {session.id for session in self._sessions.values()}
-        while (name := self._new_name())[:TOLD_CHARACTERS] in used:
+        while (name := self._new_name())[:LOGGED_CHARACTERS] in used:
             pass
         return name
 
@@ -290,12 +296,12 @@ class Sessions:
         task = asyncio.create_task(session.close())
         self._closing[task] = session
         task.add_done_callback(self._closed)
-        self.line.advance()
+        self.device_queue.advance()
         return task
 
     def _closed(self, task: asyncio.Task[None]) -> None:
         del self._closing[task]
-        self.line.advance()
+        self.device_queue.advance()
 
     def _watch(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
@@ -323,4 +329,4 @@ class Sessions:
 
 def _check_quota(account: Account) -> None:
     for resource in (Resource.SESSIONS, Resource.STREAMS):
-        account.holding(resource).check()
+        account.reserve(resource).check()

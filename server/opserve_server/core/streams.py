@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from opserve_kernels.status import AnyStatus, Status
-from opserve_server.core.accounts import Account, Holding
+from opserve_server.core.accounts import Account, Reservation
 from opserve_server.core.dispatch import CallStopped, Dispatcher
 from opserve_server.core.errors import (
     DeadlineMissed,
@@ -62,7 +62,7 @@ class Stream:
         dispatcher: Dispatcher,
         queue_limit: int,
         history_limit: int,
-        held: Holding,
+        reservation: Reservation,
         observe: Callable[[HistoryEntry], None],
     ) -> None:
         self.handle = handle
@@ -73,7 +73,7 @@ class Stream:
         self._mode: FailureMode | None = None
         self._dispatcher = dispatcher
         self._queue_limit = queue_limit
-        self._held = held
+        self._reservation = reservation
         self._observe = observe
         self._queue: deque[Entry] = deque()
         self._at_device: dict[Entry, KernelRun] = {}
@@ -122,7 +122,7 @@ class Stream:
             )
         self._mode = mode
 
-    def check_room(self) -> None:
+    def check_capacity(self) -> None:
         """Refuses work that the queue, or the tenant's quota, has no room for (207014)."""
         if len(self._queue) >= self._queue_limit:
             raise LimitExceeded(
@@ -133,11 +133,11 @@ class Stream:
                 given=self._queue_limit + 1,
                 allowed=self._queue_limit,
             )
-        self._held.check()
+        self._reservation.check()
 
     def submit(self, work: Work) -> None:
         """Queues work behind all before it."""
-        self.check_room()
+        self.check_capacity()
         self._last += 1
         entry = Entry(work, self._last, self._time())
         if isinstance(work, KernelRun) and work.timeout_s is not None:
@@ -158,20 +158,20 @@ class Stream:
 
         Records stay, and are reached when what is at the device is over.
         """
-        why = f"stream {self.handle} was aborted"
+        reason = f"stream {self.handle} was aborted"
         dropped = self._drop((KernelRun, Wait), behind=0)
         if dropped:
-            told = _told(dropped[0], f"was dropped, {len(dropped)} calls in all", why)
-            self.error = self.error or ExecutionAborted(told, executor=dropped[0].executor)
+            message = _described(dropped[0], f"was dropped, {len(dropped)} calls in all", reason)
+            self.error = self.error or ExecutionAborted(message, executor=dropped[0].executor)
         for entry, run in self._at_device.items():
-            told = _told(run, "was stopped", why)
-            self._stop(entry, ExecutionAborted(told, executor=run.executor))
+            message = _described(run, "was stopped", reason)
+            self._stop(entry, ExecutionAborted(message, executor=run.executor))
         self._advance()
 
     def take_call(self) -> tuple[Entry, KernelRun]:
         """Its next call, which goes to the device."""
         entry = self._queue.popleft()
-        self._held.hold(len(self._queue))
+        self._reservation.update(len(self._queue))
         run = entry.work
         assert isinstance(run, KernelRun), "has_call comes first"
         entry.started_s = self._time()
@@ -199,7 +199,7 @@ class Stream:
         """
         while self._queue and not self._at_device and self._passes(self._queue[0]):
             self._end(self._queue.popleft(), Outcome.DONE)
-        self._held.hold(len(self._queue))
+        self._reservation.update(len(self._queue))
         if self.has_call:
             self._dispatcher.offer(self)
         else:
@@ -230,14 +230,14 @@ class Stream:
 
     def _miss_deadline(self, entry: Entry, run: KernelRun) -> None:
         assert run.timeout_s is not None
-        late = f"its deadline of {run.timeout_s * 1000:.0f} ms on stream {self.handle} had passed"
+        reason = f"its deadline of {run.timeout_s * 1000:.0f} ms on stream {self.handle} had passed"
         if entry in self._at_device:
-            told = _told(run, "was stopped", late)
-            self._stop(entry, DeadlineMissed(told, executor=run.executor))
+            message = _described(run, "was stopped", reason)
+            self._stop(entry, DeadlineMissed(message, executor=run.executor))
             return
         self._queue.remove(entry)
-        told = _told(run, "was dropped", late)
-        self._fail(entry, Outcome.DROPPED, DeadlineMissed(told, executor=run.executor))
+        message = _described(run, "was dropped", reason)
+        self._fail(entry, Outcome.DROPPED, DeadlineMissed(message, executor=run.executor))
         self._advance()
 
     def _stop(self, entry: Entry, error: ExecutionFailed) -> None:
@@ -251,19 +251,19 @@ class Stream:
         dropped = [e for e in self._queue if e.number > behind and isinstance(e.work, kinds)]
         for entry in dropped:
             self._end(entry, Outcome.DROPPED, status=Status.ACL_ERROR_RT_STREAM_ABORT)
-        gone = set(dropped)
-        self._queue = deque(entry for entry in self._queue if entry not in gone)
+        removed = set(dropped)
+        self._queue = deque(entry for entry in self._queue if entry not in removed)
         return [entry.work for entry in dropped if isinstance(entry.work, KernelRun)]
 
     def _failure(self, run: KernelRun, outcome: Exception) -> ExecutionFailed:
-        known = isinstance(outcome, KernelFailed | WorkerDied)
-        if not known:
+        expected = isinstance(outcome, KernelFailed | WorkerDied)
+        if not expected:
             log.error(
                 "stream %d lost a call of executor %d", self.handle, run.executor, exc_info=outcome
             )
-        reason = str(outcome) if known else "the service failed to run it"
-        told = _told(run, f"failed on stream {self.handle}", reason)
-        return ExecutionFailed(told, executor=run.executor)
+        reason = str(outcome) if expected else "the service failed to run it"
+        message = _described(run, f"failed on stream {self.handle}", reason)
+        return ExecutionFailed(message, executor=run.executor)
 
     def _fail(self, entry: Entry, outcome: Outcome, error: ExecutionFailed) -> None:
         """A call ends badly; in STOP mode none behind it runs, unless the stream was aborted."""
@@ -297,5 +297,5 @@ class Stream:
         entry.context.run(self._observe, added)
 
 
-def _told(run: KernelRun, what: str, why: str) -> str:
-    return f"executor {run.executor} ({run.call.operator}) {what}: {why}"
+def _described(run: KernelRun, what: str, reason: str) -> str:
+    return f"executor {run.executor} ({run.call.operator}) {what}: {reason}"

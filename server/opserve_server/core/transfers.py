@@ -8,7 +8,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.memory_commands import idle_view, view_of
 from opserve_server.core.results import Written
 from opserve_server.core.session import Session
-from opserve_server.core.turns import give_way
+from opserve_server.core.time_slices import end_slice
 
 _TURN_BYTES = 2**20
 """Others have their turn after each chunk that goes past a multiple of it, even where no wire is
@@ -46,7 +46,7 @@ async def write(
             view[:] = chunk
             written += len(chunk)
             if written % _TURN_BYTES < len(chunk):
-                await give_way()
+                await end_slice()
     if written != size_bytes:
         raise _wrong_size(written, size_bytes)
     session.copied(
@@ -80,7 +80,7 @@ async def read(
             size = min(chunk_bytes, offset + size_bytes - start)
             yield form(await idle_view(session, buffer, start, size))
             if (start + size) % _TURN_BYTES < size:
-                await give_way()
+                await end_slice()
     session.copied(
         CopyKind.READ, buffer=buffer, size_bytes=size_bytes, started_s=started_s, inline=False
     )

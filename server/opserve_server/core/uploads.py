@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from opserve_kernels.status import Status
-from opserve_server.core.accounts import Account, Holding
+from opserve_server.core.accounts import Account, Reservation
 from opserve_server.core.errors import LimitExceeded, OutOfMemory
 from opserve_server.core.tenants import Resource
 
@@ -34,7 +34,7 @@ class Uploads:
         Raises:
             OutOfMemory: 207001, the disk of the temporary files is full.
         """
-        upload = Upload(self, account.tenant.name, account.holding(Resource.BYTES_IN_FLIGHT))
+        upload = Upload(self, account.tenant.name, account.reserve(Resource.BYTES_IN_FLIGHT))
         try:
             yield upload
         except OSError as error:
@@ -65,8 +65,8 @@ class Upload:
         size_bytes: What has come of it.
     """
 
-    def __init__(self, uploads: Uploads, tenant: str, moving: Holding) -> None:
-        self._uploads, self._tenant, self._moving = uploads, tenant, moving
+    def __init__(self, uploads: Uploads, tenant: str, in_flight: Reservation) -> None:
+        self._uploads, self._tenant, self._in_flight = uploads, tenant, in_flight
         self.size_bytes = 0
 
     def grow(self, size_bytes: int) -> None:
@@ -76,16 +76,16 @@ class Upload:
             QuotaExceeded: The tenant has too many bytes in flight.
             LimitExceeded: 207012, all tenants together upload too many.
         """
-        self._moving.check(size_bytes)
+        self._in_flight.check(size_bytes)
         self._uploads.take(self._tenant, size_bytes)
         self.size_bytes += size_bytes
-        self._moving.hold(self.size_bytes)
+        self._in_flight.update(self.size_bytes)
 
     def end(self) -> None:
         """Its bytes are gone."""
         self._uploads.give_back(self._tenant, self.size_bytes)
         self.size_bytes = 0
-        self._moving.hold(0)
+        self._in_flight.update(0)
 
 
 def _disk_full(size_bytes: int) -> OutOfMemory:

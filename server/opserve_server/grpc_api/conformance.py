@@ -13,7 +13,7 @@ from opserve_server.calls import MEMBERS_LIMIT, BodyTooLarge, caller, malformed
 from opserve_server.conformance.answers import OneRun
 from opserve_server.conformance.calls import ANSWERS, GetGolden, GetInputs, ReportRun, Verify
 from opserve_server.conformance.conformance import Conformance
-from opserve_server.core.accounts import Holding
+from opserve_server.core.accounts import Reservation
 from opserve_server.core.service import Service
 from opserve_server.core.uploads import Upload
 from opserve_server.grpc_api.values import methods_of, values_in
@@ -35,11 +35,11 @@ def conformance_api(service: Service, conformance: Conformance) -> object:
         with (
             service.uploads.upload(account) as upload,
             SpooledTemporaryFile(_IN_MEMORY_BYTES) as file,
-            account.in_flight(0) as moving,
+            account.in_flight(0) as in_flight,
         ):
-            asked = await _receive(requests, file, upload, bounds.unpacked_bytes)
-            read = partial(unpacked, file, file.tell(), limits=bounds, moving=moving)
-            verified = await conformance.verify(asked, read)
+            verify_request = await _receive(requests, file, upload, bounds.unpacked_bytes)
+            read = partial(unpacked, file, file.tell(), limits=bounds, in_flight=in_flight)
+            verified = await conformance.verify(verify_request, read)
         return messages.VerifyResponse(
             case=verified.case,
             status=verified.status,
@@ -69,9 +69,9 @@ def conformance_api(service: Service, conformance: Conformance) -> object:
 
 def _report_method(service: Service, conformance: Conformance) -> Report:
     async def report(requests: Reports, _: object) -> messages.ReportRunResponse:
-        with service.accounts.of(caller().tenant).in_flight(0) as moving:
-            asked = await _reported(requests, moving, conformance.report_bytes_limit)
-            answer = await conformance.run(asked)
+        with service.accounts.of(caller().tenant).in_flight(0) as in_flight:
+            verify_request = await _reported(requests, in_flight, conformance.report_bytes_limit)
+            answer = await conformance.run(verify_request)
         assert isinstance(answer, OneRun)
         return messages.ReportRunResponse(run=messages.Run(**asdict(answer.run)))
 
@@ -91,18 +91,18 @@ async def _receive(
         if any(field.name != "data" for field, _ in request.ListFields()):
             raise malformed("data", given="a second header", allowed="data alone")
         _append(request.data, file, upload, limit)
-    asked: Verify = values_in(first, Verify)
-    return asked
+    verify_request: Verify = values_in(first, Verify)
+    return verify_request
 
 
-async def _reported(requests: Reports, moving: Holding, limit: int) -> ReportRun:
+async def _reported(requests: Reports, in_flight: Reservation, limit: int) -> ReportRun:
     """The whole of a run that comes in pieces."""
-    asked, results, size_bytes = ReportRun(), list[CaseResult](), 0
+    verify_request, results, size_bytes = ReportRun(), list[CaseResult](), 0
     first = True
     async for request in requests:
-        moving.check(request.ByteSize())
+        in_flight.check(request.ByteSize())
         size_bytes += request.ByteSize()
-        moving.hold(size_bytes)
+        in_flight.update(size_bytes)
         if size_bytes > limit:
             raise BodyTooLarge("run", limit=limit)
         if len(request.results) > _RESULTS:
@@ -113,10 +113,10 @@ async def _reported(requests: Reports, moving: Holding, limit: int) -> ReportRun
         part: ReportRun = values_in(request, ReportRun)
         results += part.results
         if first:
-            asked, first = part, False
+            verify_request, first = part, False
         elif replace(part, results=()) != ReportRun():
             raise malformed("results", given="a second header", allowed="results alone")
-    return replace(asked, results=tuple(results))
+    return replace(verify_request, results=tuple(results))
 
 
 def _append(data: bytes, file: "SpooledTemporaryFile[bytes]", upload: Upload, limit: int) -> None:

@@ -36,7 +36,7 @@ from opserve_server.core.results import Done, Failed, Planned, Result
 from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.core.stream_commands import SetFailureMode
 from opserve_server.core.streams import FailureMode
-from opserve_server.core.turns import in_turns
+from opserve_server.core.time_slices import in_slices
 from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
 
@@ -114,7 +114,7 @@ async def batch_of(
     """
     commands: list[tuple[str, Command]] = []
     outer = {"session": session, "request_id": request_id}
-    async for index, message in in_turns(enumerate(messages)):
+    async for index, message in in_slices(enumerate(messages)):
         name = message.WhichOneof("command")
         if name is None:
             raise malformed(f"commands.{index}", given="nothing", allowed="one command")

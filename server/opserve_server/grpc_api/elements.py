@@ -7,7 +7,7 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from opserve_server.calls import malformed
-from opserve_server.core.turns import give_way
+from opserve_server.core.time_slices import end_slice
 
 VALUES_LIMIT = 2**17
 """Values of a larger message."""
@@ -42,7 +42,7 @@ async def check_elements(data: bytes, form: Descriptor) -> None:
         if values > VALUES_LIMIT:
             given, allowed = "more", f"at most {VALUES_LIMIT} values"
             raise malformed("message", given=given, allowed=allowed)
-        await give_way()
+        await end_slice()
 
 
 def _ends(data: bytes) -> int:

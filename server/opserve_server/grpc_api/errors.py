@@ -15,7 +15,7 @@ from grpc import StatusCode
 
 from opserve_server.calls import (
     end_of,
-    hidden,
+    internal_error,
     note_failure,
     quota_members,
     retry_after_s,
@@ -56,7 +56,7 @@ async def fail(context: Context, error: Exception, call: Call) -> NoReturn:
             raise error
         if isinstance(error, grpc.aio.InternalError):  # so it has, before gRPC says that it is done
             await context.abort(StatusCode.CANCELLED)
-        error = hidden(error, call=call.method, request_id=call.request_id)
+        error = internal_error(error, call=call.method, request_id=call.request_id)
     # gRPC keeps the error, until garbage is collected, with the messages in its frames.
     clear_frames(error.__traceback__)
     row = row_of(error)

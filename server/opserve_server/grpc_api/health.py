@@ -41,25 +41,25 @@ class Health:
         """Lets a server answer Check, List and Watch."""
         _add_to(self, server)
 
-    def tell(self) -> None:
+    def update(self) -> None:
         """Brings the entries up to date."""
         pools = ready_profiles(self._service.list_devices(ITSELF))
-        self._become(
+        self._set(
             {
                 name: _SERVING if ready else _NOT_SERVING
                 for name, ready in {_OVERALL: all(pools.values()), **pools}.items()
             }
         )
 
-    async def keep_telling(self, *, interval_s: float) -> None:
+    async def keep_updated(self, *, interval_s: float) -> None:
         """Brings them up to date until it is cancelled."""
         while True:
-            self.tell()
+            self.update()
             await asyncio.sleep(interval_s)
 
     def drain(self) -> None:
         """Says NOT_SERVING from now on, whatever the devices do."""
-        self._become(dict.fromkeys(self._statuses, _NOT_SERVING))
+        self._set(dict.fromkeys(self._statuses, _NOT_SERVING))
         self._draining = True
         self._news.set()
 
@@ -77,18 +77,18 @@ class Health:
         self, request: HealthCheckRequest, _: Context
     ) -> AsyncGenerator[HealthCheckResponse]:
         """How one of them is, and becomes, until the service drains; also of one not there."""
-        told: HealthCheckResponse | None = None
+        last_sent: HealthCheckResponse | None = None
         while True:
             news, draining = self._news, self._draining
             status = self._statuses.get(request.service, _UNKNOWN)
-            if status != told:
-                told = status
+            if status != last_sent:
+                last_sent = status
                 yield status
             if draining:
                 return  # the service ends when all calls have
             await news.wait()
 
-    def _become(self, statuses: dict[str, HealthCheckResponse]) -> None:
+    def _set(self, statuses: dict[str, HealthCheckResponse]) -> None:
         if self._draining or statuses == self._statuses:
             return
         self._statuses = statuses

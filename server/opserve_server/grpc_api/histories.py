@@ -11,8 +11,8 @@ from opserve.v1.stream_service_pb2 import StreamEntry, WatchStreamResponse
 from opserve.v1.stream_service_pb2 import WorkKind as WireWorkKind
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries
+from opserve_server.core.time_slices import in_slices
 from opserve_server.core.timeline import Timeline
-from opserve_server.core.turns import in_turns
 
 
 def news_of(news: HistoryEntry | LostEntries) -> WatchStreamResponse:
@@ -31,9 +31,9 @@ async def timeline_of(timeline: Timeline) -> GetTimelineResponse:
     streams = [StreamTimeline(stream=one.stream) for one in timeline.streams]
     pairs = zip(streams, timeline.streams, strict=True)
     entries = ((stream, entry) for stream, one in pairs for entry in one.entries)
-    async for stream, entry in in_turns(entries):
+    async for stream, entry in in_slices(entries):
         stream.entries.append(_entry(entry))
-    copies = [_copy(copy) async for copy in in_turns(timeline.copies)]
+    copies = [_copy(copy) async for copy in in_slices(timeline.copies)]
     return GetTimelineResponse(streams=streams, copies=copies)
 
 

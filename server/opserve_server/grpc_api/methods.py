@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 from typing_extensions import override
 
-from opserve_server.calls import AtWork, call_id, malformed
+from opserve_server.calls import ObservedCall, call_id, malformed
 from opserve_server.certificates import names_in_auth_context
 from opserve_server.core.observations import Call, Observe
 from opserve_server.core.principal import Scope
@@ -21,12 +21,12 @@ from opserve_server.grpc_api.elements import SMALL_BYTES, check_elements
 from opserve_server.grpc_api.errors import REQUEST_ID, Context, fail
 from opserve_server.grpc_api.scopes import SCOPES
 from opserve_server.guard import AUTHORIZATION, Credentials, Guard
-from opserve_server.open_calls import Place
+from opserve_server.open_calls import CallSlot
 
 ResultT = TypeVar("ResultT")
 Behaviour = Callable[..., Any]
 Read = Callable[[bytes], Awaitable[Any]]
-Receive = Callable[[Place, Context], Awaitable[Callable[[], Awaitable[Any]]]]
+Receive = Callable[[CallSlot, Context], Awaitable[Callable[[], Awaitable[Any]]]]
 
 
 class WrappingServer:
@@ -88,12 +88,12 @@ class _Method:
         return call, _credentials(authorization, context)
 
     def enter(
-        self, call: Call, credentials: Credentials, context: Context, *, lasts: bool
-    ) -> Place:
+        self, call: Call, credentials: Credentials, context: Context, *, is_watch: bool
+    ) -> CallSlot:
         """A place for the call, which it has until its answer is sent."""
-        place = self.guard.enter(call, credentials, self.scope, lasts=lasts)
-        context.add_done_callback(lambda _: place.leave())  # type: ignore[arg-type]  # any callable
-        return place
+        slot = self.guard.enter(call, credentials, self.scope, is_watch=is_watch)
+        context.add_done_callback(lambda _: slot.leave())  # type: ignore[arg-type]  # any callable
+        return slot
 
     async def admit(self, call: Call) -> None:
         """Lets a call begin where its caller may."""
@@ -157,12 +157,14 @@ async def _as_it_came(request: Any) -> Any:  # noqa: ANN401  # for a method that
     return request
 
 
-async def _only_message(read: Read, place: Place, context: Context) -> Callable[[], Awaitable[Any]]:
+async def _only_message(
+    read: Read, slot: CallSlot, context: Context
+) -> Callable[[], Awaitable[Any]]:
     """Receives the message of a call that has one; parses it when it is asked for."""
-    data = await place.received(context.read)
+    data = await slot.received(context.read)
     if data is grpc.aio.EOF:
         raise malformed("message", given="none", allowed="one")
-    place.keep(len(data))
+    slot.keep(len(data))
     return partial(read, data)
 
 
@@ -177,30 +179,32 @@ class Messages(AsyncIterator[Any]):
         context: Of the call.
     """
 
-    def __init__(self, read: Read, place: Place, context: Context) -> None:
+    def __init__(self, read: Read, slot: CallSlot, context: Context) -> None:
         self._read = read
-        self._place = place
+        self._slot = slot
         self._context = context
         self._counts = True
 
     @override
     async def __anext__(self) -> Any:
-        data = await self._place.received(self._context.read)
+        data = await self._slot.received(self._context.read)
         if data is grpc.aio.EOF:
             raise StopAsyncIteration
         if self._counts:
-            self._place.keep(len(data))
+            self._slot.keep(len(data))
         return await self._read(data)
 
     def count_no_more(self) -> None:
         """Counts none of them from now on: the method counts them itself."""
         self._counts = False
-        self._place.keep(0)
+        self._slot.keep(0)
 
 
-async def _all_messages(read: Read, place: Place, context: Context) -> Callable[[], Awaitable[Any]]:
+async def _all_messages(
+    read: Read, slot: CallSlot, context: Context
+) -> Callable[[], Awaitable[Any]]:
     async def all_of_them() -> Messages:
-        return Messages(read, place, context)
+        return Messages(read, slot, context)
 
     return all_of_them
 
@@ -210,12 +214,12 @@ def _answering(
 ) -> Behaviour:
     # Errors clear the frame of the function inside, and so the message in it; see `fail`.
     async def answered(call: Call, credentials: Credentials, context: Context) -> bytes:
-        with method.enter(call, credentials, context, lasts=False) as place:
-            request: Any = await receive(place, context)
+        with method.enter(call, credentials, context, is_watch=False) as slot:
+            request: Any = await receive(slot, context)
             await method.admit(call)
             request = await request()  # its bytes are gone: what is kept counts once
             response = serialize(await behaviour(request, context))
-            place.keep(len(response))
+            slot.keep(len(response))
             await method.guard.turn(call)
             return response
 
@@ -230,8 +234,8 @@ def _streaming(behaviour: Behaviour, method: _Method, receive: Receive) -> Behav
     # The answers are written here, not yielded: a call that is cancelled in the middle then closes
     # its generator at once, instead of when it is collected.
     async def write(call: Call, credentials: Credentials, context: Context) -> None:
-        with method.enter(call, credentials, context, lasts=True) as place:
-            request: Any = await receive(place, context)
+        with method.enter(call, credentials, context, is_watch=True) as slot:
+            request: Any = await receive(slot, context)
             await method.admit(call)
             request = await request()  # its bytes are gone: what is kept counts once
             async with (
@@ -239,7 +243,7 @@ def _streaming(behaviour: Behaviour, method: _Method, receive: Receive) -> Behav
                 aclosing(method.guard.while_allowed(answers, call, credentials)) as allowed,
             ):
                 async for answer in allowed:
-                    await place.sent(context.write(answer))
+                    await slot.sent(context.write(answer))
 
     async def stream(_: object, context: Context) -> None:
         call, credentials = method.begin(context)
@@ -252,7 +256,7 @@ async def _to_its_outcome(
     work: Awaitable[ResultT], method: _Method, call: Call, context: Context
 ) -> ResultT:
     """The result of a call; a failure ends the call with its status."""
-    with AtWork(call, method.observe):
+    with ObservedCall(call, method.observe):
         try:
             result = await work
         except Exception as error:  # noqa: BLE001  # answered, or hidden and logged

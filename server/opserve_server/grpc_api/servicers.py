@@ -20,7 +20,7 @@ from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
 from opserve.v1.usage_service_pb2_grpc import UsageServiceServicer
 from opserve_server.calls import caller
 from opserve_server.core.history import NoNews
-from opserve_server.core.infos import WaitingInfo
+from opserve_server.core.info import WaitingInfo
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.convert import (
     batch_of,
@@ -57,12 +57,14 @@ class SessionServicer(SessionServiceServicer):
     async def OpenSession(
         self, request: session_pb.OpenSessionRequest, context: Context
     ) -> session_pb.OpenSessionResponse:
-        asked, request_id = session_request_of(request), request.request_id
+        session_request, request_id = session_request_of(request), request.request_id
         if not request.tell_after_s:
-            opened = await self.service.open_session(caller(), asked, request_id=request_id)
+            opened = await self.service.open_session(
+                caller(), session_request, request_id=request_id
+            )
             return opened_of(opened)
-        answer = await self.service.ask_for_session(
-            caller(), asked, request_id=request_id, tell_after_s=request.tell_after_s
+        answer = await self.service.request_session(
+            caller(), session_request, request_id=request_id, tell_after_s=request.tell_after_s
         )
         if isinstance(answer, WaitingInfo):
             return session_pb.OpenSessionResponse(waiting=waiting_of(answer))

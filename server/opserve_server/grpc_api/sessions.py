@@ -9,7 +9,7 @@ from opserve.v1.session_service_pb2 import (
     OpenSessionResponse,
     Waiting,
 )
-from opserve_server.core.infos import DeviceInfo, FoundSession, OpenedSession, WaitingInfo
+from opserve_server.core.info import DeviceInfo, FoundSession, OpenedSession, WaitingInfo
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.grpc_api.convert import values_of
 

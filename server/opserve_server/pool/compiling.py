@@ -6,8 +6,8 @@ from graphlib import TopologicalSorter
 from importlib import import_module
 from multiprocessing import get_context
 
-from opserve_server.pool.child import end_with_parent
 from opserve_server.pool.machine import cpu_count
+from opserve_server.pool.parent_watch import exit_with_parent
 
 _MODULES_EACH = 8  # of a process, which takes as long to load numba as to compile one
 
@@ -25,7 +25,7 @@ def compiled(needs: Mapping[str, Collection[str]]) -> Iterator[str]:
     order = TopologicalSorter(needs)
     order.prepare()
     running: dict[Future[None], str] = {}
-    pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=end_with_parent)
+    pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=exit_with_parent)
     try:
         while order.is_active():
             running |= {pool.submit(_load, module): module for module in order.get_ready()}

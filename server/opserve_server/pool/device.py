@@ -89,8 +89,8 @@ class _Pending:
     frame: bytes
     used: Callable[[int], None]
     done: asyncio.Future[KernelTiming]
-    told: bool = False
-    verdict: _Failure | None = None
+    sent: bool = False
+    stop_error: _Failure | None = None
     deaths: int = 0
 
 
@@ -134,17 +134,17 @@ class Device:
         self._operators = sorted(kernels)
         self._start_timeout_s = start_timeout_s
         self._call_time_limit_s = call_time_limit_s
-        self._too_long = f"it ran longer than {call_time_limit_s:g} s"
+        self._time_limit_message = f"it ran longer than {call_time_limit_s:g} s"
         self._silence_limit_s = silence_limit_s
         self._call_ids = count(1)
-        self._room = asyncio.Semaphore(CALLS_IN_FLIGHT_LIMIT)
+        self._slots = asyncio.Semaphore(CALLS_IN_FLIGHT_LIMIT)
         self._pending: dict[int, _Pending] = {}
         self._attached: dict[int, Slab] = {}
         self._worker: WorkerProcess | None = None
         self._quarantined = False
         self._heartbeat: Heartbeat
         self._stopping: asyncio.Future[None]
-        self._keeper: asyncio.Task[None] | None = None
+        self._supervisor: asyncio.Task[None] | None = None
 
     @property
     def ready(self) -> bool:
@@ -166,17 +166,17 @@ class Device:
         loop = asyncio.get_running_loop()
         self._stopping = loop.create_future()
         started: asyncio.Future[None] = loop.create_future()
-        self._keeper = loop.create_task(self._keep(started), name=f"keeper of {self.name}")
-        await asyncio.wait([self._keeper, started], return_when=asyncio.FIRST_COMPLETED)
+        self._supervisor = loop.create_task(self._supervise(started), name=f"keeper of {self.name}")
+        await asyncio.wait([self._supervisor, started], return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
-            await self._keeper
+            await self._supervisor
 
     async def stop(self) -> None:
         """Ends the worker and gives up what it runs."""
-        if self._keeper is not None:
+        if self._supervisor is not None:
             if not self._stopping.done():
                 self._stopping.set_result(None)
-            await asyncio.wait([self._keeper])
+            await asyncio.wait([self._supervisor])
         self.slabs.close()
 
     def attach(self, slab: Slab) -> None:
@@ -190,7 +190,7 @@ class Device:
         """Takes a slab from the worker's sight; no call may use it."""
         del self._attached[slab.id]
         if self._worker is not None:
-            self._tell(self._worker, encode(Detach(slab.id), self._operators))
+            self._send(self._worker, encode(Detach(slab.id), self._operators))
 
     async def run(
         self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]
@@ -213,49 +213,49 @@ class Device:
         """
         call_id = next(self._call_ids)
         frame = encode(Run(call_id, flow, call), self._operators)
-        async with self._room:
-            if self._keeper is None or self._keeper.done() or self._stopping.done():
+        async with self._slots:
+            if self._supervisor is None or self._supervisor.done() or self._stopping.done():
                 raise WorkerDied("the device is not started, or stopped")
             if self._quarantined:
                 raise WorkerDied(NO_WORKER)
             pending = _Pending(frame, used, asyncio.get_running_loop().create_future())
             self._pending[call_id] = pending
             if self._worker is not None:
-                self._hand_over(self._worker, pending)
+                self._send_call(self._worker, pending)
             try:
                 return await pending.done
             except asyncio.CancelledError:
                 if not pending.done.cancelled():  # its end came first, in the same turn of the loop
                     return pending.done.result()
                 self._stop_call(call_id)
-                await self._end_of(call_id)
+                await self._wait_for_end(call_id)
                 raise
 
-    async def _end_of(self, call_id: int) -> None:
+    async def _wait_for_end(self, call_id: int) -> None:
         """Waits until a call that is stopped writes no more, however often it is cancelled."""
         while (pending := self._pending.get(call_id)) is not None:
             pending.done = asyncio.get_running_loop().create_future()
             with suppress(asyncio.CancelledError, KernelFailed, WorkerDied):
                 await pending.done
 
-    async def _keep(self, started: asyncio.Future[None]) -> None:
+    async def _supervise(self, started: asyncio.Future[None]) -> None:
         """Runs workers, one after the other, until the device is stopped; then no call waits."""
         try:
             current = await self._start_worker()
             started.set_result(None)
-            await self._replace_each_that_dies(current)
+            await self._replace_dead_workers(current)
         except Exception:
             if started.done():  # otherwise `start` raises it
                 log.exception("%s: the device ended by a bug", self.name)
             raise
         finally:
             self._worker = None
-            self._give_up_calls("the device is stopped")
+            self._fail_calls("the device is stopped")
 
-    async def _replace_each_that_dies(self, first: WorkerProcess) -> None:
+    async def _replace_dead_workers(self, first: WorkerProcess) -> None:
         current: WorkerProcess | None = first
         while current is not None:
-            self._put_to_work(current)
+            self._activate(current)
             await self._wait(current.dead)
             self._heartbeat.stop()
             self._worker = None
@@ -264,7 +264,7 @@ class Device:
                 return
             log.warning("%s: worker %d died", self.name, current.pid)
             await current.stop(grace_s=0)
-            self._settle_its_calls(current.crash_page)
+            self._settle_calls(current.crash_page)
             current = await self._start_replacement()
             self.restarts += current is not None
 
@@ -282,7 +282,7 @@ class Device:
                 log.exception("%s: a new worker did not start", self.name)
             if attempt + 2 >= len(RESTART_DELAYS_S):
                 self._quarantined = True
-                self._give_up_calls(NO_WORKER)
+                self._fail_calls(NO_WORKER)
         return None
 
     async def _start_worker(self) -> WorkerProcess:
@@ -313,9 +313,9 @@ class Device:
             [event, self._stopping], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
         )
 
-    def _put_to_work(self, current: WorkerProcess) -> None:
-        def ask() -> None:
-            self._tell(current, encode(Ping(), self._operators))
+    def _activate(self, current: WorkerProcess) -> None:
+        def ping() -> None:
+            self._send(current, encode(Ping(), self._operators))
 
         def on_silence() -> None:
             log.error("%s: worker %d is silent and is killed", self.name, current.pid)
@@ -324,19 +324,19 @@ class Device:
         self._worker = current
         self._quarantined = False
         self._heartbeat = Heartbeat(
-            silence_limit_s=self._silence_limit_s, ask=ask, on_silence=on_silence
+            silence_limit_s=self._silence_limit_s, ping=ping, on_silence=on_silence
         )
         for slab in self._attached.values():
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
-            self._tell(current, frame, fd=slab.fd)
+            self._send(current, frame, fd=slab.fd)
         for pending in self._pending.values():
-            self._hand_over(current, pending)
+            self._send_call(current, pending)
 
-    def _hand_over(self, current: WorkerProcess, pending: _Pending) -> None:
-        self._tell(current, pending.frame)
-        pending.told = True
+    def _send_call(self, current: WorkerProcess, pending: _Pending) -> None:
+        self._send(current, pending.frame)
+        pending.sent = True
 
-    def _tell(self, current: WorkerProcess, frame: bytes, *, fd: int | None = None) -> None:
+    def _send(self, current: WorkerProcess, frame: bytes, *, fd: int | None = None) -> None:
         """Says something to a worker; one that does not hear is killed, the next is told all."""
         try:
             current.channel.send(frame, fd=fd)
@@ -349,40 +349,40 @@ class Device:
         pending = self._pending.get(call_id)
         if pending is None:
             return
-        pending.verdict = pending.verdict or KernelFailed("it was cancelled")
-        if not pending.told:
-            self._end(call_id, pending.verdict)
+        pending.stop_error = pending.stop_error or KernelFailed("it was cancelled")
+        if not pending.sent:
+            self._end(call_id, pending.stop_error)
         elif self._worker is not None:
-            self._tell(self._worker, encode(Cancel(call_id), self._operators))
+            self._send(self._worker, encode(Cancel(call_id), self._operators))
 
-    def _settle_its_calls(self, crash_page: CrashPage) -> None:
+    def _settle_calls(self, crash_page: CrashPage) -> None:
         """Blames the call that the dead worker was at, and ends what need not run again."""
-        told = {call_id: pending for call_id, pending in self._pending.items() if pending.told}
-        if crash_page.call_id in told:
+        sent = {call_id: pending for call_id, pending in self._pending.items() if pending.sent}
+        if crash_page.call_id in sent:
             at_ns = round(asyncio.get_running_loop().time() * _NS_PER_S)
-            self._blame(told[crash_page.call_id], max(at_ns - crash_page.since_ns, 0))
-        elif told:  # it came to none of them, or died between two
-            self._blame(next(iter(told.values())), 0)
-        for call_id, pending in told.items():
-            pending.told = False
-            if pending.verdict is not None:
-                self._end(call_id, pending.verdict)
+            self._note_death(sent[crash_page.call_id], max(at_ns - crash_page.since_ns, 0))
+        elif sent:  # it came to none of them, or died between two
+            self._note_death(next(iter(sent.values())), 0)
+        for call_id, pending in sent.items():
+            pending.sent = False
+            if pending.stop_error is not None:
+                self._end(call_id, pending.stop_error)
 
-    def _blame(self, pending: _Pending, used_ns: int) -> None:
+    def _note_death(self, pending: _Pending, used_ns: int) -> None:
         pending.used(used_ns)
         pending.deaths += 1
         if used_ns > self._call_time_limit_s * _NS_PER_S:
-            pending.verdict = pending.verdict or KernelFailed(self._too_long)
+            pending.stop_error = pending.stop_error or KernelFailed(self._time_limit_message)
         elif pending.deaths >= DEATHS_LIMIT:
             reason = f"{pending.deaths} workers died under it"
-            pending.verdict = pending.verdict or WorkerDied(reason)
+            pending.stop_error = pending.stop_error or WorkerDied(reason)
 
-    def _give_up_calls(self, reason: str) -> None:
+    def _fail_calls(self, reason: str) -> None:
         for call_id in list(self._pending):
             self._end(call_id, WorkerDied(reason))
 
     def _on_message(self, message: Message) -> None:
-        self._heartbeat.heard()
+        self._heartbeat.note_reply()
         match message:
             case Done(call_id, used_ns, start_ns, end_ns, kernel_ns):
                 self._end(call_id, KernelTiming(start_ns, end_ns, kernel_ns), used_ns)
@@ -391,11 +391,11 @@ class Device:
             case OutOfMemory(call_id, used_ns):
                 self._end(call_id, KernelFailed("its worker is out of memory"), used_ns)
             case TimedOut(call_id, used_ns):
-                self._end(call_id, KernelFailed(self._too_long), used_ns)
+                self._end(call_id, KernelFailed(self._time_limit_message), used_ns)
             case Cancelled(call_id, used_ns):
-                verdict = self._pending[call_id].verdict
-                assert verdict is not None, "a worker stops what it was told to stop"
-                self._end(call_id, verdict, used_ns)
+                stop_error = self._pending[call_id].stop_error
+                assert stop_error is not None, "a worker stops what it was told to stop"
+                self._end(call_id, stop_error, used_ns)
             case Pong():
                 pass
             case _:
@@ -424,10 +424,10 @@ class Heartbeat:
     """
 
     def __init__(
-        self, *, silence_limit_s: float, ask: Callable[[], None], on_silence: Callable[[], None]
+        self, *, silence_limit_s: float, ping: Callable[[], None], on_silence: Callable[[], None]
     ) -> None:
         self._interval_s = silence_limit_s / BEATS_OF_A_LIMIT
-        self._ask = ask
+        self._ping = ping
         self._on_silence = on_silence
         self._unanswered = 0
         self._beat()
@@ -437,7 +437,7 @@ class Heartbeat:
         """Whether the worker was heard lately."""
         return self._unanswered <= BEATS_MISSED_WHILE_READY
 
-    def heard(self) -> None:
+    def note_reply(self) -> None:
         """Takes what the worker said, whatever it was, as a sign of life."""
         self._unanswered = 0
 
@@ -451,4 +451,4 @@ class Heartbeat:
             return
         self._unanswered += 1
         self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._beat)
-        self._ask()
+        self._ping()

@@ -28,7 +28,7 @@ def preload(kernels: Iterable[str]) -> list[str]:
         "opserve_server.pool.single_thread",
         "opserve_server.pool.worker",
         *kernels,
-        "opserve_server.pool.loaded",
+        "opserve_server.pool.after_preload",
     ]
     multiprocessing.get_context("forkserver").set_forkserver_preload(modules)
     return modules
@@ -130,7 +130,7 @@ class WorkerProcess:
         await self._exited
         os.close(self._pidfd)
         self.crash_page.close()
-        await asyncio.to_thread(_bury, self._process)
+        await asyncio.to_thread(_reap, self._process)
 
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -153,7 +153,7 @@ def _start(process: ForkServerProcess) -> tuple[int, int]:
     return pid, os.pidfd_open(pid)
 
 
-def _bury(process: ForkServerProcess) -> None:
+def _reap(process: ForkServerProcess) -> None:
     process.join()
     with PROCESS_TABLE:
         process.close()

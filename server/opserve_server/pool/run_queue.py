@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from opserve_server.pool.fair_queue import FairQueue
 from opserve_server.pool.messages import Run
-from opserve_server.pool.turns import Turns
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +31,7 @@ class RunQueue:
 
     def __init__(self) -> None:
         self._flows: dict[int, dict[int, Task]] = {}
-        self._turns = Turns[int]()
+        self._fair_queue = FairQueue[int]()
 
     def __bool__(self) -> bool:
         return bool(self._flows)
@@ -39,11 +39,11 @@ class RunQueue:
     def add(self, run: Run) -> None:
         """A call comes, behind those of its flow."""
         self._flows.setdefault(run.flow.number, {})[run.call_id] = Task(run)
-        self._turns.join(run.flow.number)
+        self._fair_queue.join(run.flow.number)
 
     def next(self) -> Task:
         """The call that goes on, or begins; there is one."""
-        return next(iter(self._flows[self._turns.next(self._flows)].values()))
+        return next(iter(self._flows[self._fair_queue.next(self._flows)].values()))
 
     def find(self, call_id: int) -> Task | None:
         """A call that has not ended."""
@@ -52,11 +52,11 @@ class RunQueue:
     def charge(self, task: Task, used_ns: int) -> None:
         """A call used the device; its flow pays."""
         task.used_ns += used_ns
-        self._turns.charge(task.run.flow.number, used_ns, weight=task.run.flow.weight)
+        self._fair_queue.charge(task.run.flow.number, used_ns, weight=task.run.flow.weight)
 
     def gives_way(self, task: Task) -> bool:
         """Whether a call pauses now for another flow's."""
-        return self._turns.is_over(task.run.flow.number)
+        return self._fair_queue.has_had_more(task.run.flow.number)
 
     def remove(self, task: Task) -> None:
         """A call ended."""
@@ -64,4 +64,4 @@ class RunQueue:
         del self._flows[number][task.run.call_id]
         if not self._flows[number]:
             del self._flows[number]
-            self._turns.leave(number)
+            self._fair_queue.leave(number)

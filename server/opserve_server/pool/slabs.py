@@ -53,7 +53,7 @@ class Slab:
             os.close(self.fd)
             raise
         self.memory = memoryview(self._map)
-        self.exposed = False
+        self.mapped = False
 
     def zero(self) -> None:
         """Clears every byte."""
@@ -107,7 +107,7 @@ class SlabPool:
     def give_back(self, slab: Slab) -> None:
         """Takes a slab back, for whoever comes next unless it was exposed."""
         self._used_bytes -= slab.size_bytes
-        if slab.exposed:
+        if slab.mapped:
             slab.empty()
             slab.close()
         elif slab.size_bytes == self._slab_bytes:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.stages import stage_ends
-from opserve_server.pool.cold import Sweep
+from opserve_server.pool.cache_sweep import CacheSweep
 from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.messages import (
     PACKET_BYTES_LIMIT,
@@ -136,10 +136,10 @@ class _Worker:
         self._call_time_limit_ns = call_time_limit_s * _NS_PER_S
         self._operators = sorted(kernels)
         self._slabs: dict[int, Bytes] = {}
-        self._sweep = Sweep()
+        self._sweep = CacheSweep()
         self._run_queue = RunQueue()
         self._running: Task | None = None
-        self._turned_ns = 0
+        self._switched_ns = 0
         self._charged_ns = 0
         self._stopped: type[Cancelled | TimedOut] | None = None
         self._pausing = False
@@ -153,7 +153,7 @@ class _Worker:
             else:
                 self._take_in()
             if self._run_queue:
-                self._turn_to(self._run_queue.next())
+                self._switch_to(self._run_queue.next())
 
     def _take_in_all(self) -> None:
         with suppress(BlockingIOError):
@@ -213,21 +213,21 @@ class _Worker:
             self._run_queue.remove(task)
             self._send(Cancelled(call_id, task.used_ns))
 
-    def _turn_to(self, task: Task) -> None:
+    def _switch_to(self, task: Task) -> None:
         """Lets a call begin or go on, until it has ended or pauses."""
         self._running, self._stopped, self._pausing = task, None, False
-        self._turned_ns = self._charged_ns = time.monotonic_ns()
-        self._crash_page.write(task.run.call_id, since_ns=self._turned_ns - task.used_ns)
+        self._switched_ns = self._charged_ns = time.monotonic_ns()
+        self._crash_page.write(task.run.call_id, since_ns=self._switched_ns - task.used_ns)
         ending = self._outcome(task)
         self._charge(task)
         self._running = None
         if ending is None:
             return
         self._run_queue.remove(task)
-        told: tuple[int, ...] = (task.run.call_id, task.used_ns)
+        fields: tuple[int, ...] = (task.run.call_id, task.used_ns)
         if ending is Done:
-            told += (task.start_ns, self._charged_ns, task.used_ns - task.swept_ns)
-        self._send(ending(*told))
+            fields += (task.start_ns, self._charged_ns, task.used_ns - task.swept_ns)
+        self._send(ending(*fields))
 
     def _charge(self, task: Task) -> None:
         """The running call pays for its time up to now."""
@@ -262,7 +262,7 @@ class _Worker:
             yield from self._empty_caches(threads=len(call.shares))
             yield  # so that its kernel begins a turn
             task.swept_ns = task.used_ns
-        task.start_ns = self._turned_ns
+        task.start_ns = self._switched_ns
         kernel = partial(
             self._kernels[call.operator],
             np.array(call.parameters, np.int64),
@@ -295,14 +295,14 @@ class _Worker:
         """Hears the front, in any thread of the running call; whether that goes on or pauses."""
         if self._reading.acquire(blocking=False):  # otherwise another thread reads
             try:
-                self._judge()
+                self._check_limits()
             finally:
                 self._reading.release()
         if self._stopped is not None:
             raise CallStoppedError
         return not self._pausing
 
-    def _judge(self) -> None:
+    def _check_limits(self) -> None:
         """Whether the running call has had too much device time, or more than its turn."""
         assert self._running is not None, "only a call that runs looks up"
         self._charge(self._running)  # before others join, who pay for no time before

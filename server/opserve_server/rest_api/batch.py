@@ -16,7 +16,7 @@ from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.core.operator_commands import GetWorkspaceSize
 from opserve_server.core.results import Content, Failed, Result
-from opserve_server.core.turns import in_turns
+from opserve_server.core.time_slices import in_slices
 from opserve_server.rest_api.models import (
     ARGUMENTS,
     EXECUTOR,
@@ -100,7 +100,7 @@ async def commands_in(document: bytes) -> list[tuple[str, Command]]:
         if before + len(entries) > COMMANDS_MAXIMUM:
             given, allowed = "a longer list", f"a list of at most {COMMANDS_MAXIMUM}"
             raise malformed("commands", given=given, allowed=allowed)
-        async for index, entry in in_turns(enumerate(entries, before)):
+        async for index, entry in in_slices(enumerate(entries, before)):
             commands.append(_command(index, entry))
     return commands
 

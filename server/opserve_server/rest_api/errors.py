@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
+from opserve_server.allowed_values import allowed
 from opserve_server.calls import (
     BodyTooLarge,
     end_of,
@@ -41,7 +42,6 @@ from opserve_server.core.errors import (
     WaitTimedOut,
     WrongState,
 )
-from opserve_server.forms import allowed
 
 PROBLEM_JSON = "application/problem+json"
 

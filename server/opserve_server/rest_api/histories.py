@@ -13,7 +13,7 @@ from opserve_server.calls import malformed
 from opserve_server.core import timeline as core
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
-from opserve_server.core.turns import in_turns
+from opserve_server.core.time_slices import in_slices
 from opserve_server.rest_api.models import DOCUMENTED
 
 EVENT_STREAM = "text/event-stream"
@@ -95,9 +95,9 @@ async def timeline_of(timeline: core.Timeline) -> bytes:
     streams = [(one.stream, list[bytes]()) for one in timeline.streams]
     pairs = zip(streams, timeline.streams, strict=True)
     entries = ((made, entry) for (_, made), one in pairs for entry in one.entries)
-    async for made, entry in in_turns(entries):
+    async for made, entry in in_slices(entries):
         made.append(pydantic_core.to_json(_entry(entry)))
-    copies = [pydantic_core.to_json(copy) async for copy in in_turns(timeline.copies)]
+    copies = [pydantic_core.to_json(copy) async for copy in in_slices(timeline.copies)]
     joined = (b'{"stream":%d,"entries":[%s]}' % (name, b",".join(made)) for name, made in streams)
     return b'{"streams":[%s],"copies":[%s]}' % (b",".join(joined), b",".join(copies))
 

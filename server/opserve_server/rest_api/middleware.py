@@ -14,12 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as HttpScope
 
 from opserve_server.addresses import is_loopback_host
-from opserve_server.calls import AtWork, call_id, hidden, malformed
+from opserve_server.calls import ObservedCall, call_id, internal_error, malformed
 from opserve_server.core.errors import NotAllowed, OpserveError, TooManyUnknownKeys, Unauthenticated
 from opserve_server.core.observations import Call, Observe
 from opserve_server.core.principal import Scope
-from opserve_server.guard import ANYBODY, AUTHORIZATION, Credentials, Guard
-from opserve_server.open_calls import Place
+from opserve_server.guard import AUTHORIZATION, UNAUTHENTICATED, Credentials, Guard
+from opserve_server.open_calls import CallSlot
 from opserve_server.rest_api.connections import CONNECTION
 from opserve_server.rest_api.errors import not_routed, refusal
 from opserve_server.rest_api.route import ServiceRoute
@@ -67,16 +67,16 @@ class CallMiddleware:
             headers=headers,
         )
         answer = _Answer(send, call, self._guard, credentials, _connection_of(scope))
-        with AtWork(call, self._observe), answer, suppress(ClientDisconnect):
+        with ObservedCall(call, self._observe), answer, suppress(ClientDisconnect):
             try:
                 await self._serve(route, scope, receive, answer)
             except ClientDisconnect:
                 raise
             except Exception as error:
-                told = _foreseen(error, scope, call)
+                answered = _foreseen(error, scope, call)
                 if answer.begun:
                     raise  # too late for an answer: the server cuts the connection short
-                refused = refusal(told, path=scope["path"], request_id=call.request_id)
+                refused = refusal(answered, path=scope["path"], request_id=call.request_id)
                 await refused(scope, receive, answer)
 
     async def _serve(
@@ -88,8 +88,8 @@ class CallMiddleware:
         if self._guard.keyless:
             _check_host(answer.call.headers)
         required = route.requires.scope
-        with answer.enter(required) as place:
-            scope.setdefault("state", {})["place"] = place
+        with answer.enter(required) as slot:
+            scope.setdefault("state", {})["place"] = slot
             await self._guard.admit(answer.call, required)
             await answer.until_refused(route.app, scope, receive)
 
@@ -147,29 +147,29 @@ class _Answer:
         self._guard = guard
         self._connection = connection
         self._until = asyncio.timeout(None)
-        self._place: Place | None = None
+        self._slot: CallSlot | None = None
 
     def __enter__(self) -> None:
         """The call has a place from `enter` until the end of the block."""
 
     def __exit__(self, *_: object) -> None:
-        if self._place is not None:
-            self._place.leave()
+        if self._slot is not None:
+            self._slot.leave()
 
-    def enter(self, scope: Scope | None) -> Place:
+    def enter(self, scope: Scope | None) -> CallSlot:
         """Recognises the caller and takes a place for the call."""
-        self._place = self._guard.enter(self.call, self.credentials, scope)
-        if self._connection and self.call.principal is not ANYBODY:
+        self._slot = self._guard.enter(self.call, self.credentials, scope)
+        if self._connection and self.call.principal is not UNAUTHENTICATED:
             self._connection["serve_tenant"]()
-        return self._place
+        return self._slot
 
     async def __call__(self, message: Message) -> None:
         """Sends a part of the answer."""
         if message["type"] == "http.response.start":
             await self._guard.turn(self.call)
             self.begun = True
-            if self._place is not None:
-                self._place.begin_answer()
+            if self._slot is not None:
+                self._slot.begin_answer()
             self.call.outcome = str(message["status"])
             message["headers"].append((REQUEST_ID.encode(), self.call.request_id.encode()))
         elif message.get("more_body"):
@@ -262,4 +262,4 @@ def _foreseen(error: Exception, scope: HttpScope, call: Call) -> OpserveError:
     if isinstance(error, OpserveError):
         return error
     name = f"{scope['method']} {scope['path']}"
-    return hidden(error, call=name, request_id=call.request_id)
+    return internal_error(error, call=name, request_id=call.request_id)

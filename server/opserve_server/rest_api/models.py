@@ -42,10 +42,10 @@ from opserve_server.conformance.answers import Definition
 from opserve_server.core.one_shot import TensorChoice
 from opserve_server.core.operator_commands import GetWorkspaceSize
 from opserve_server.core.session_request import SessionRequest
-from opserve_server.core.turns import give_way
+from opserve_server.core.time_slices import end_slice
 from opserve_server.json_slices import check_values, parts_of
-from opserve_server.rest_api.documented import documented
 from opserve_server.rest_api.errors import wrong_form
+from opserve_server.rest_api.response_models import documented
 from opserve_server.schemas import nested_schemas
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -260,7 +260,7 @@ async def parsed_parts(
         parsed = _parse(model, part, elements_before=elements)
         yield elements, parsed
         elements += len(getattr(parsed, member, ()))
-        await give_way()
+        await end_slice()
 
 
 async def parsed_values(model: type[Model], document: bytes, member: str) -> dict[str, Any]:

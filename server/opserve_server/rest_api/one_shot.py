@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from opserve_kernels.operator import Operator
 from opserve_server.calls import BodyTooLarge, caller, malformed, shortened
-from opserve_server.core.accounts import Holding
+from opserve_server.core.accounts import Reservation
 from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.one_shot import (
     NUMPY_TYPES,
@@ -90,17 +90,17 @@ async def _answered(
     the last piece was taken.
     """
     account = service.accounts.of(caller().tenant)
-    with account.in_flight(0) as moving:
+    with account.in_flight(0) as in_flight:
         async with AsyncExitStack() as computing:
             await computing.enter_async_context(slots.slot(account))
             call = OneShotCall(
                 session=SessionRequest(**{name: args[name] for name in SESSION_TEXTS}),
                 operator=operator,
                 arguments=values_of(args["arguments"]),
-                arrays=await arrays_in(form, limits, moving),
+                arrays=await arrays_in(form, limits, in_flight),
                 output_bytes_limit=limits.run_bytes,
             )
-            async with computed(service, caller(), call, moving) as answer:
+            async with computed(service, caller(), call, in_flight) as answer:
                 stored = [*map(_stored, answer.outputs)]
                 del call  # a client that reads slowly must keep neither its arrays nor a slot
                 await computing.aclose()
@@ -160,7 +160,7 @@ async def args_in(form: FormData, limits: RunLimits) -> bytes:
     return await part.read()
 
 
-async def arrays_in(form: FormData, limits: RunLimits, moving: Holding) -> dict[str, Array]:
+async def arrays_in(form: FormData, limits: RunLimits, in_flight: Reservation) -> dict[str, Array]:
     """The arrays of the part tensors, whose bytes are held before they are unpacked."""
     part = form.get("tensors")
     if part is None:
@@ -168,7 +168,7 @@ async def arrays_in(form: FormData, limits: RunLimits, moving: Holding) -> dict[
     if not isinstance(part, UploadFile):
         raise malformed("tensors", given="text", allowed="a file: -F tensors=@in.npz")
     bounds = ArrayLimits(arrays=limits.arrays, unpacked_bytes=limits.run_bytes)
-    return await unpacked(part.file, part.size or 0, limits=bounds, moving=moving)
+    return await unpacked(part.file, part.size or 0, limits=bounds, in_flight=in_flight)
 
 
 def _headers(answer: OneShotAnswer) -> dict[str, str]:

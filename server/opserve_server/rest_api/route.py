@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
-from opserve_server.open_calls import Place
+from opserve_server.open_calls import CallSlot
 from opserve_server.rest_api.bodies import JSON, read_json
 from opserve_server.rest_api.dependencies import FromBody, Requires, backend_of
-from opserve_server.rest_api.documented import documented
 from opserve_server.rest_api.errors import problems
 from opserve_server.rest_api.models import parse, parse_query
+from opserve_server.rest_api.response_models import documented
 
 _GUARDED = (
     HTTPStatus.UNAUTHORIZED,
@@ -77,10 +77,10 @@ class ServiceRoute(APIRoute):
 
 async def _document_of(request: Request) -> bytes:
     """The JSON body; it counts as the largest that may come until it is here, then as it is."""
-    place: Place = request.state.place
+    slot: CallSlot = request.state.slot
     limit = backend_of(request).body_bytes_limit
-    document = await place.received(lambda: read_json(request, limit=limit))
-    place.keep(len(document))
+    document = await slot.received(lambda: read_json(request, limit=limit))
+    slot.keep(len(document))
     return document
 
 

@@ -36,7 +36,7 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[AsyncConnection]:
         """Reads everything as it was at one moment."""
-        with _told():
+        with _formatted():
             self._check_place()
             async with self._reading.begin() as connection:
                 yield connection
@@ -44,7 +44,7 @@ class Database:
     @asynccontextmanager
     async def append(self) -> AsyncGenerator[AsyncConnection]:
         """Writes what the service itself notes: usage, last uses, refusals."""
-        with _told():
+        with _formatted():
             self._check_place()
             async with self._writing.begin() as connection:
                 yield connection
@@ -72,7 +72,7 @@ def _storable(value: object) -> object:
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _formatted() -> Generator[None]:
     """Failures of the database leave as StoreUnavailable, and neither SQL nor values with them."""
     try:
         yield

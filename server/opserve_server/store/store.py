@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 class Missing(Enum):
     """What becomes of a store that is not there, or has no tables."""
 
-    IS_MADE = auto()
-    IS_REFUSED = auto()
+    CREATE = auto()
+    REJECT = auto()
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Store:
     runs: Runs
     _location: File | Server
     _database: Database
-    _known: tuple[int, Directory] = (-1, KEYLESS)
+    _revision: tuple[int, Directory] = (-1, KEYLESS)
 
     async def directory(self) -> Directory:
         """Who may call, as it is at one moment.
@@ -69,7 +69,7 @@ class Store:
         """
         async with self._database.read() as connection:
             number = (await connection.execute(select(CHANGES.c.number))).scalar_one()
-            known, directory = self._known
+            known, directory = self._revision
             if number == known:
                 return directory
             tenants = await read_tenants(connection)
@@ -80,7 +80,7 @@ class Store:
             keys={key.sha256: key for key in keys},
             certificates=certificates,
         )
-        self._known = (number, directory)
+        self._revision = (number, directory)
         return directory
 
     def has_had_keys(self) -> bool:
@@ -102,7 +102,7 @@ class Store:
 
 @asynccontextmanager
 async def open_store(
-    url: str, *, timeout_s: float, connections_limit: int, missing: Missing = Missing.IS_MADE
+    url: str, *, timeout_s: float, connections_limit: int, missing: Missing = Missing.CREATE
 ) -> AsyncGenerator[Store]:
     """A store, brought to the newest revision, for as long as the block runs.
 
@@ -117,7 +117,7 @@ async def open_store(
     """
     location = location_of(url)
     try:
-        if missing is Missing.IS_REFUSED:
+        if missing is Missing.REJECT:
             _check_file(location)
         engine = new_engine(location, timeout_s=timeout_s, connections_limit=connections_limit)
     except OSError as error:
@@ -166,7 +166,7 @@ def _check_of_place(location: File | Server) -> Callable[[], None]:
 
 async def _prepare(engine: AsyncEngine, location: File | Server, missing: Missing) -> None:
     try:
-        if missing is Missing.IS_REFUSED and not await has_tables(engine):
+        if missing is Missing.REJECT and not await has_tables(engine):
             raise _refused(location, f"has no tables: {_REMEDY}")
         await bring_up_to_date(engine)
     except UnknownRevision as error:

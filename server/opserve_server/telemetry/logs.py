@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from opserve_server.core.observations import CALL, Call, CallEnded, Observation
-from opserve_server.guard import ANYBODY
+from opserve_server.guard import UNAUTHENTICATED
 
 _FAULTS = frozenset({"INTERNAL", "500"})
 """Outcomes that are the service's fault, on either wire; a service that drains is at none."""
@@ -34,7 +34,7 @@ class JsonLines(logging.Formatter):
         }
         call = CALL.get()
         if call is not None:
-            line |= _told(call)
+            line |= _formatted(call)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line)
@@ -63,7 +63,7 @@ def log_observation(observation: Observation) -> None:
     if not isinstance(observation, CallEnded):
         return
     call = observation.call
-    has_key = call.principal is not None and call.principal is not ANYBODY
+    has_key = call.principal is not None and call.principal is not UNAUTHENTICATED
     level = logging.INFO if call.failure and has_key else logging.DEBUG
     if call.outcome in _FAULTS:
         level = logging.WARNING
@@ -77,7 +77,7 @@ def _because(call: Call) -> str:
     return f": {call.failure}" if call.failure else ""
 
 
-def _told(call: Call) -> dict[str, str]:
+def _formatted(call: Call) -> dict[str, str]:
     told = {
         "request_id": call.request_id,
         "api": call.api,

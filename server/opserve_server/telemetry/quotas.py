@@ -22,10 +22,10 @@ class Quotas(Collector):
         use, limits = gauge("tenant_use"), gauge("tenant_limit")
         refusals = counter("tenant_refusals")
         for account in self._accounts:
-            for resource, standing in account.standings.items():
+            for resource, used in account.counters.items():
                 labels = (account.tenant.name, resource.value)
                 use.add_metric(labels, account.use(resource))
-                refusals.add_metric(labels, standing.refusals)
-                if standing.limit < inf:
-                    limits.add_metric(labels, standing.limit)
+                refusals.add_metric(labels, used.refusals)
+                if used.limit < inf:
+                    limits.add_metric(labels, used.limit)
         yield from (use, limits, refusals)

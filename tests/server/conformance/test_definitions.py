@@ -25,9 +25,9 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_server.conformance import tasks
 from opserve_server.conformance.calls import ReadCases
-from opserve_server.conformance.choice import check_lines
 from opserve_server.conformance.definitions import LINES_LIMIT, cases_in, own_case
 from opserve_server.conformance.reference import ReferenceDevice
+from opserve_server.conformance.request_checks import check_lines
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
 from server.conformance_service import LIMITS
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from opserve_kernels.cases.fill import Array
-from opserve_server.conformance.payloads import APART_BYTES, packed, shared_memory, unpacked
+from opserve_server.conformance.payloads import OUT_OF_BAND_BYTES, packed, shared_memory, unpacked
 from opserve_server.conformance.workers import ConformanceWorkers
 
-NUMBERS = np.random.default_rng(0).standard_normal(APART_BYTES + 3)
+NUMBERS = np.random.default_rng(0).standard_normal(OUT_OF_BAND_BYTES + 3)
 ARRAYS: Mapping[str, Array] = {
     "float64": NUMBERS,
     "bfloat16": NUMBERS.astype(ml_dtypes.bfloat16),
-    "bytes": NUMBERS.view(np.uint8)[1 : APART_BYTES + 2],
+    "bytes": NUMBERS.view(np.uint8)[1 : OUT_OF_BAND_BYTES + 2],
     "turned": NUMBERS[:-3].reshape(128, -1).T,
     "sparse": NUMBERS[::2],
     "small": NUMBERS[:3],
@@ -38,7 +38,7 @@ def test_arrays_arrive_unchanged_and_large_ones_are_not_pickled() -> None:
         found = unpacked(payload, memory)
     assert_same(found)
     pickled = sum(ARRAYS[name].nbytes for name in ("sparse", "bfloat16"))
-    assert len(payload.form) < pickled + APART_BYTES
+    assert len(payload.form) < pickled + OUT_OF_BAND_BYTES
 
 
 async def test_arrays_survive_a_round_trip_between_processes_and_leave_no_file_open() -> None:

@@ -237,7 +237,7 @@ async def test_a_case_for_which_another_left_no_room_is_tried_alone(
             )
         return CaseResult(case=task.case.id, status=Verdict.PASSED)
 
-    monkeypatch.setattr("opserve_server.conformance.runs._tried", crowded)
+    monkeypatch.setattr("opserve_server.conformance.runs._record_of", crowded)
     store, workers = SlowStore(), OneWorker()
     for event in (workers.may_begin, workers.may_end):
         event.set()

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from opserve.v1.conformance_service_pb2 import VerifyRequest
 from opserve_server.conformance.answers import Verified
 from opserve_server.conformance.calls import ListCases
-from opserve_server.conformance.choice import TEXT_LIMIT, wanted_of
+from opserve_server.conformance.request_checks import TEXT_LIMIT, selection_of
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
@@ -50,11 +50,11 @@ def hung_up(path: dict[str, str], calls: mock.Mock) -> Request:
 
 async def test_bytes_that_wait_for_their_verdict_are_still_under_way() -> None:
     service = RecordingService()
-    standing = service.accounts.of(LOCAL.tenant).standings[Resource.BYTES_IN_FLIGHT]
+    counter = service.accounts.of(LOCAL.tenant).counters[Resource.BYTES_IN_FLIGHT]
     held = list[float]()
 
     async def verify(*_: object) -> Verified:
-        held.append(standing.use)
+        held.append(counter.use)
         return Verified(case="one", status="PASSED", reason="", verdict="{}")
 
     async def pieces() -> AsyncGenerator[VerifyRequest]:
@@ -64,7 +64,7 @@ async def test_bytes_that_wait_for_their_verdict_are_still_under_way() -> None:
     conformance = mock.Mock(verify=verify, array_limits=LIMITS.arrays)
     api: Any = conformance_api(service, conformance)
     await api.Verify(pieces(), None)
-    assert (held, standing.use) == ([5], 0)
+    assert (held, counter.use) == ([5], 0)
 
 
 async def test_nothing_is_drawn_for_a_client_that_hung_up() -> None:
@@ -107,6 +107,6 @@ async def test_no_answer_is_made_for_a_client_that_hung_up(name: str, path: dict
 
 @pytest.mark.parametrize("match", ["fold\0", "fold\n", "f" * (TEXT_LIMIT + 1)])
 def test_a_text_that_no_store_takes_is_refused(match: str) -> None:
-    wanted_of(ListCases(match="fold 3x3"))
+    selection_of(ListCases(match="fold 3x3"))
     with pytest.raises(InvalidArgument, match="match: given 'f"):
-        wanted_of(ListCases(match=match))
+        selection_of(ListCases(match=match))

@@ -77,7 +77,7 @@ def fail(error: Exception) -> None:
     [
         malformed("seed", given=-1, allowed="0"),
         QuotaExceeded(
-            Resource.SESSIONS, tenant="lab", limit=3.0, use=2.0, asked=1.0, retry_after_s=0.5
+            Resource.SESSIONS, tenant="lab", limit=3.0, use=2.0, requested=1.0, retry_after_s=0.5
         ),
     ],
 )

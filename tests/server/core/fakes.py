@@ -138,7 +138,7 @@ class FakeDevice:
             held.done.set_exception(failure)
 
     def _check_workspace(self, call: KernelCall) -> None:
-        hidden = call.workspace is None or not self.attached[call.workspace.slab].exposed
+        hidden = call.workspace is None or not self.attached[call.workspace.slab].mapped
         assert hidden, "a client can change the indices that a call works with"
 
     def _bytes(self, call: KernelCall) -> list[bytes]:

@@ -31,25 +31,25 @@ def admitted(account: Account, *, calls: int) -> int:
 
 
 def test_a_tenant_without_a_quota_holds_what_it_likes() -> None:
-    held = account_of().holding(Resource.BUFFERS)
+    held = account_of().reserve(Resource.BUFFERS)
     held.check(10**18)
-    held.hold(10**18)
+    held.update(10**18)
     held.check(10**18)
 
 
 def test_a_quota_is_for_all_holders_together() -> None:
     account = account_of(buffers=3)
-    one, other = account.holding(Resource.BUFFERS), account.holding(Resource.BUFFERS)
-    one.hold(2)
+    one, other = account.reserve(Resource.BUFFERS), account.reserve(Resource.BUFFERS)
+    one.update(2)
     other.check(1)
-    other.hold(1)
+    other.update(1)
     with pytest.raises(QuotaExceeded) as refused:
         one.check(1)
     assert refused.value.message == (
         "buffers: given 1 beside 3 in use, allowed 3 by the quota of tenant ours"
     )
     assert (refused.value.limit, refused.value.use, refused.value.retry_after_s) == (3, 3, 1.0)
-    other.hold(0)
+    other.update(0)
     one.check(1)
 
 
@@ -57,20 +57,20 @@ def test_refusals_are_counted_by_resource() -> None:
     account = account_of(sessions=0, streams=0)
     for _ in range(2):
         with pytest.raises(QuotaExceeded):
-            account.holding(Resource.SESSIONS).check()
-    assert account.standings[Resource.SESSIONS].refusals == 2
-    assert account.standings[Resource.STREAMS].refusals == 0
+            account.reserve(Resource.SESSIONS).check()
+    assert account.counters[Resource.SESSIONS].refusals == 2
+    assert account.counters[Resource.STREAMS].refusals == 0
 
 
 def test_resources_beyond_a_lowered_quota_stay_and_none_are_added() -> None:
     account = account_of(executors=5)
-    held = account.holding(Resource.EXECUTORS)
-    held.hold(4)
+    held = account.reserve(Resource.EXECUTORS)
+    held.update(4)
     account.renew(Tenant(name="ours", quota=Quota(executors=2)))
     assert account.use(Resource.EXECUTORS) == 4
     with pytest.raises(QuotaExceeded):
         held.check()
-    held.hold(1)
+    held.update(1)
     held.check()
 
 
@@ -162,4 +162,4 @@ def test_an_account_outlives_a_change_of_its_tenant_and_ends_with_it() -> None:
 def test_unauthenticated_callers_have_no_quota() -> None:
     accounts = Accounts()
     accounts.renew([Tenant(name=LOCAL.tenant, quota=Quota(sessions=0), disabled=True)])
-    accounts.of(LOCAL.tenant).holding(Resource.SESSIONS).check()
+    accounts.of(LOCAL.tenant).reserve(Resource.SESSIONS).check()

@@ -3,7 +3,7 @@
 import asyncio
 
 from opserve_server.core.principal import LOCAL
-from opserve_server.core.turns import ITEMS_A_TURN
+from opserve_server.core.time_slices import ITEMS_PER_SLICE
 from server.core import every_command as c
 from server.core.caller import Caller
 
@@ -20,8 +20,8 @@ async def turns_within(caller: Caller, batch: list[c.Command]) -> int:
 
 async def test_small_commands_share_a_turn_and_a_long_batch_yields(caller: Caller) -> None:
     fill = c.Fill(buffer=await caller.buffer(), size_bytes=64, value=1)
-    few = await turns_within(caller, [fill] * (ITEMS_A_TURN - 1))
-    many = await turns_within(caller, [fill] * (3 * ITEMS_A_TURN))
+    few = await turns_within(caller, [fill] * (ITEMS_PER_SLICE - 1))
+    many = await turns_within(caller, [fill] * (3 * ITEMS_PER_SLICE))
     assert few <= 2
     assert many >= few + 3
 

@@ -14,7 +14,7 @@ from opserve_server.core.errors import (
     Unavailable,
     WaitTimedOut,
 )
-from opserve_server.core.infos import OpenedSession, WaitingInfo
+from opserve_server.core.info import OpenedSession, WaitingInfo
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.tenants import Tenant

@@ -3,7 +3,7 @@
 import pytest
 
 from opserve_server.core.errors import HandleNotFound
-from opserve_server.core.memory_commands import Exposed
+from opserve_server.core.memory_commands import MappedBuffer
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from server.core import every_command as c
 from server.core.caller import SIZE, Caller
@@ -11,14 +11,14 @@ from server.core.caller import SIZE, Caller
 STRANGER = Principal(tenant="another", name="anonymous", scopes=frozenset({Scope.OPERATE}))
 
 
-def expose(caller: Caller, buffer: int) -> Exposed | None:
-    return caller.service.expose(LOCAL, caller.name, buffer)
+def map_buffer(caller: Caller, buffer: int) -> MappedBuffer | None:
+    return caller.service.map_buffer(LOCAL, caller.name, buffer)
 
 
 async def test_an_exposed_buffer_is_where_the_session_reads_and_writes(caller: Caller) -> None:
     await caller.buffer()
     buffer = await caller.buffer(SIZE)
-    found = expose(caller, buffer)
+    found = map_buffer(caller, buffer)
     assert found is not None
     assert found.idle
     start, size = found.offset, found.size_bytes
@@ -31,7 +31,7 @@ async def test_an_exposed_buffer_is_where_the_session_reads_and_writes(caller: C
 async def test_a_workspace_that_a_client_maps_is_replaced(caller: Caller) -> None:
     planned = await caller.plan()
     workspace = await caller.buffer(planned.workspace_size)
-    found = expose(caller, workspace)
+    found = map_buffer(caller, workspace)
     assert found is not None
     await caller.run(c.SetRepeatable(executor=planned.executor))
     command = c.Execute(executor=planned.executor, workspace=workspace)
@@ -51,10 +51,10 @@ async def test_a_slab_is_exposed_when_no_call_computes_in_it(caller: Caller) -> 
     planned = await caller.plan()
     buffer = await caller.buffer()
     await caller.execute(planned)
-    assert expose(caller, buffer) is None
+    assert map_buffer(caller, buffer) is None
     caller.device.finish(caller.device.held[0])
     await caller.run(c.SynchronizeStream())
-    assert expose(caller, buffer) is not None
+    assert map_buffer(caller, buffer) is not None
 
 
 async def test_what_replaces_a_workspace_is_replaced_when_it_is_mapped_too(caller: Caller) -> None:
@@ -62,16 +62,16 @@ async def test_what_replaces_a_workspace_is_replaced_when_it_is_mapped_too(calle
     planned = await caller.plan()
     await caller.run(c.SetRepeatable(executor=planned.executor))
     workspace = await caller.buffer(planned.workspace_size)
-    expose(caller, workspace)
+    map_buffer(caller, workspace)
     command = c.Execute(executor=planned.executor, workspace=workspace)
     for _ in range(3):  # the device itself asserts that no workspace is exposed
         await caller.run(command)
         await caller.run(c.SynchronizeStream())
         used = caller.device.calls[-1].workspace
         assert used is not None
-        found = expose(caller, await caller.buffer(8 * SIZE))
+        found = map_buffer(caller, await caller.buffer(8 * SIZE))
         while found is not None and found.slab.id != used.slab:
-            found = expose(caller, await caller.buffer(8 * SIZE))
+            found = map_buffer(caller, await caller.buffer(8 * SIZE))
         assert found is not None, "no call is left that would keep it hidden"
 
 
@@ -79,7 +79,7 @@ async def test_what_replaces_a_workspace_returns_with_it(caller: Caller) -> None
     caller.device.auto = True
     planned = await caller.plan()
     workspace = await caller.buffer(planned.workspace_size)
-    expose(caller, workspace)
+    map_buffer(caller, workspace)
     await caller.run(c.Execute(executor=planned.executor, workspace=workspace))
     for buffer in (1, 2, workspace):
         await caller.run(c.Free(buffer=buffer))
@@ -90,34 +90,34 @@ async def test_what_replaces_a_workspace_returns_with_it(caller: Caller) -> None
 async def test_memory_that_was_mapped_is_no_other_sessions(caller: Caller) -> None:
     whole = caller.device.memory_bytes
     buffer = await caller.buffer(whole)
-    found = expose(caller, buffer)
+    found = map_buffer(caller, buffer)
     assert found is not None
     found.slab.memory[:] = b"\xff" * whole
     await caller.service.close_session(LOCAL, caller.name)
     await caller.open()
     again = await caller.buffer(whole)
     assert not any((await caller.run(c.Read(buffer=again, size_bytes=whole))).data)
-    fresh = expose(caller, again)
+    fresh = map_buffer(caller, again)
     assert fresh is not None
     assert fresh.slab is not found.slab
 
 
 async def test_an_exposed_slab_is_given_back_when_memory_runs_out(caller: Caller) -> None:
     buffer = await caller.buffer()
-    found = expose(caller, buffer)
+    found = map_buffer(caller, buffer)
     assert found is not None
     await caller.run(c.Free(buffer=buffer))
     whole = await caller.buffer(caller.device.memory_bytes)
-    assert expose(caller, whole) is not None
+    assert map_buffer(caller, whole) is not None
     assert found.slab.id not in caller.device.attached
 
 
 async def test_nothing_of_another_tenant_is_revealed(caller: Caller) -> None:
     buffer = await caller.buffer()
     with pytest.raises(HandleNotFound) as foreign:
-        caller.service.expose(STRANGER, caller.name, buffer)
+        caller.service.map_buffer(STRANGER, caller.name, buffer)
     with pytest.raises(HandleNotFound) as unknown:
-        caller.service.expose(STRANGER, "0" * 32, buffer)
+        caller.service.map_buffer(STRANGER, "0" * 32, buffer)
     assert foreign.value.message == unknown.value.message.replace("0" * 32, caller.name)
     with pytest.raises(HandleNotFound):
-        expose(caller, buffer + 1)
+        map_buffer(caller, buffer + 1)

@@ -130,4 +130,4 @@ async def test_slots_are_released_whenever_a_call_is_cancelled() -> None:
     await asyncio.gather(call(slots, lab, 1.0), call(slots, mill, 1.0))
     assert asyncio.get_running_loop().time() - began_s == 1.0
     assert not slots._queues
-    assert not slots._turns
+    assert not slots._fair_queue

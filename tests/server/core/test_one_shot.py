@@ -75,13 +75,13 @@ async def test_outputs_that_a_quota_does_not_allow_are_refused_before_they_are_c
 async def test_while_outputs_are_read_nothing_keeps_the_arrays(service: Service) -> None:
     asked = call()
     array: weakref.ref[Any] = weakref.ref(asked.arrays["columns"])
-    moving = service.accounts.of(LOCAL.tenant).holding(Resource.BYTES_IN_FLIGHT)
+    moving = service.accounts.of(LOCAL.tenant).reserve(Resource.BYTES_IN_FLIGHT)
     entering = computed(service, LOCAL, asked, moving)
     del asked
     async with entering as answer:
         assert array() is None
         assert len(answer.outputs) == 1
-    moving.hold(0)
+    moving.update(0)
 
 
 async def test_unread_outputs_end_with_the_lease(service: Service, device: FakeDevice) -> None:

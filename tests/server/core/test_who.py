@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from opserve_server.core.errors import HandleNotFound, WrongState
-from opserve_server.core.infos import SessionInfo
+from opserve_server.core.info import SessionInfo
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
 from server.core import every_command as c

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opserve_server.core.errors import OpserveError
-from opserve_server.core.infos import OpenedSession, WaitingInfo
+from opserve_server.core.info import OpenedSession, WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
@@ -53,7 +53,7 @@ class WaitingClients:
         self, request_id: str, asked: SessionRequest = WAITS, *, after_s: float = 1.0
     ) -> Coroutine[Any, Any, OpenedSession | WaitingInfo]:
         """A client that is told how it waits."""
-        return self.service.ask_for_session(LAB, asked, request_id=request_id, tell_after_s=after_s)
+        return self.service.request_session(LAB, asked, request_id=request_id, tell_after_s=after_s)
 
     async def close(self, opened: OpenedSession, *, who: Principal = LAB) -> None:
         await self.service.close_session(who, opened.session)

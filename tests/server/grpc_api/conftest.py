@@ -39,7 +39,7 @@ async def channel(service: RecordingService, health: Health) -> AsyncIterator[gr
         silent_client_limit_s=30,
     )
     port = server.add_insecure_port("127.0.0.1:0")
-    health.tell()
+    health.update()
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as connected:
         yield connected

@@ -33,7 +33,7 @@ async def test_a_pool_serves_while_any_of_its_devices_is_ready(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     service.devices = [DEVICE, replace(DEVICE, name="ascend910b-1", ready=False)]
-    health.tell()
+    health.update()
     assert await check(channel, "ascend910b") == SERVING
     assert await check(channel, "") == SERVING
 
@@ -42,7 +42,7 @@ async def test_a_service_without_a_ready_device_does_not_serve(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     service.devices = [replace(DEVICE, ready=False), replace(DEVICE, profile="other")]
-    health.tell()
+    health.update()
     assert await check(channel, "ascend910b") == NOT_SERVING
     assert await check(channel, "other") == SERVING
     assert await check(channel, "") == NOT_SERVING
@@ -52,7 +52,7 @@ async def test_a_draining_service_stays_not_serving(
     channel: grpc.aio.Channel, health: Health
 ) -> None:
     health.drain()
-    health.tell()
+    health.update()
     assert await check(channel, "") == NOT_SERVING
     assert await check(channel, "ascend910b") == NOT_SERVING
 
@@ -61,7 +61,7 @@ async def test_all_pools_are_listed(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     service.devices = [DEVICE, replace(DEVICE, profile="other", ready=False)]
-    health.tell()
+    health.update()
     stub: Any = HealthStub(channel)
     statuses = (await stub.List(HealthListRequest())).statuses
     assert {name: statuses[name].status for name in statuses} == {
@@ -77,9 +77,9 @@ async def test_watchers_are_notified_of_each_change(
     stub: Any = HealthStub(channel)
     watch = stub.Watch(HealthCheckRequest(service="other"))
     assert (await watch.read()).status == HealthCheckResponse.SERVICE_UNKNOWN
-    health.tell()
+    health.update()
     service.devices = [DEVICE, replace(DEVICE, profile="other")]
-    health.tell()
+    health.update()
     assert (await watch.read()).status == SERVING
     health.drain()
     assert (await watch.read()).status == NOT_SERVING
@@ -90,7 +90,7 @@ async def test_a_drain_is_reported_although_another_report_is_pending(
     service: RecordingService, health: Health
 ) -> None:
     service.devices = [DEVICE]
-    health.tell()
+    health.update()
     watch = health.Watch(HealthCheckRequest(), Mock())
     assert (await anext(watch)).status == SERVING
     health.drain()
@@ -101,7 +101,7 @@ async def test_watchers_do_not_delay_the_end_of_a_service_that_did_not_serve(
     channel: grpc.aio.Channel, service: RecordingService, health: Health
 ) -> None:
     service.devices = [replace(DEVICE, ready=False)]
-    health.tell()
+    health.update()
     stub: Any = HealthStub(channel)
     watch = stub.Watch(HealthCheckRequest())
     assert (await watch.read()).status == NOT_SERVING

@@ -19,7 +19,7 @@ class Watched:
         self.answers = True
         self.silent_s: list[float] = []
         self.heartbeat = Heartbeat(
-            silence_limit_s=LIMIT_S, ask=self.answer, on_silence=self.on_silence
+            silence_limit_s=LIMIT_S, ping=self.answer, on_silence=self.on_silence
         )
 
     def answer(self) -> None:
@@ -27,7 +27,7 @@ class Watched:
             self.loop.call_soon(self.be_heard)
 
     def be_heard(self) -> None:
-        self.heartbeat.heard()
+        self.heartbeat.note_reply()
 
     def on_silence(self) -> None:
         self.silent_s.append(self.loop.time())

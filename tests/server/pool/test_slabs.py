@@ -37,7 +37,7 @@ def test_a_slab_is_zero_when_it_is_handed_out_again(pool: SlabPool) -> None:
 def test_an_exposed_slab_keeps_no_byte_and_is_never_handed_out_again(pool: SlabPool) -> None:
     slab = pool.take(1)
     slab.memory[:] = b"\xff" * slab.size_bytes
-    slab.exposed = True
+    slab.mapped = True
     with os.fdopen(os.dup(slab.fd)) as kept, mmap.mmap(kept.fileno(), slab.size_bytes) as mapped:
         assert os.fstat(kept.fileno()).st_blocks > 0
         pool.give_back(slab)

@@ -139,7 +139,9 @@ async def test_a_path_that_has_other_methods_names_them(client: httpx2.AsyncClie
 
 async def test_unknown_keys_are_counted_by_address() -> None:
     api = Api()
-    api.guard = service_with_keys(guesses=UnknownKeyLimits(per_s=1.0, at_once=1, peers=4)).guard
+    api.guard = service_with_keys(
+        unknown_keys=UnknownKeyLimits(per_s=1.0, at_once=1, peers=4)
+    ).guard
     app = api.app()
 
     async def guess(address: str) -> int:

@@ -21,7 +21,7 @@ from opserve_server.core.observations import (
     concerns_session,
 )
 from opserve_server.core.principal import LOCAL, Principal
-from opserve_server.guard import ANYBODY
+from opserve_server.guard import UNAUTHENTICATED
 from opserve_server.telemetry.logs import JsonLines, log_observation, log_to_stderr
 from server.recording import SESSION
 from server.telemetry.conftest import Apis
@@ -105,7 +105,7 @@ async def test_no_text_of_a_client_begins_a_line(apis: Apis, lines: io.StringIO)
 
 @pytest.mark.parametrize("outcome", ["RESOURCE_EXHAUSTED", "UNAVAILABLE", "503"])
 @pytest.mark.parametrize(
-    ("principal", "level"), [(None, "DEBUG"), (ANYBODY, "DEBUG"), (LOCAL, "INFO")]
+    ("principal", "level"), [(None, "DEBUG"), (UNAUTHENTICATED, "DEBUG"), (LOCAL, "INFO")]
 )
 def test_a_refused_unauthenticated_caller_writes_no_line_at_info(
     lines: io.StringIO, principal: Principal | None, level: str, outcome: str

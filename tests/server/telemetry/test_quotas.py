@@ -15,7 +15,7 @@ async def test_use_limits_and_refusals_are_reported_by_tenant() -> None:
     registry.register(Quotas(accounts))
     accounts.renew([Tenant(name="ours", quota=Quota(buffers=2, calls_per_s=4))])
     account = accounts.of("ours")
-    held = account.holding(Resource.BUFFERS, 2)
+    held = account.reserve(Resource.BUFFERS, 2)
     account.admit_call()
     account.used_device("ascend910b", 1.5)
     with pytest.raises(QuotaExceeded):

@@ -20,7 +20,7 @@ from opserve_client.wire.methods import FREE
 from opserve_client.wire.rest_forms import rest_request
 from opserve_client.wire.trace_context import trace_headers
 from opserve_kernels.status import Status
-from opserve_server.calls import AtWork
+from opserve_server.calls import ObservedCall
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.observations import Call, CallBegan, Observation, WorkEnded
 from opserve_server.telemetry import traces as module
@@ -73,7 +73,7 @@ async def test_a_refused_call_is_an_error(
         Status.ACL_ERROR_RT_PARAM_INVALID, "x: given 1", parameter="x", given=1, allowed=2
     )
     call = Call(api="grpc", method="Free", request_id="r", headers={})
-    with AtWork(call, traces.observe):
+    with ObservedCall(call, traces.observe):
         call.outcome, call.failure = "INVALID_ARGUMENT", error.message
     (span,) = exporter.get_finished_spans()
     assert (span.status.is_ok, span.status.description) == (False, "x: given 1")
@@ -92,7 +92,7 @@ async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
         for entry in ENTRIES:
             traces.observe(WorkEnded("ascend910b-0", "ascend910b", entry))
 
-    with AtWork(call, traces.observe):
+    with ObservedCall(call, traces.observe):
         later = asyncio.create_task(ends_later())  # as a stream works in the call's context
     await later
     spans = named(exporter.get_finished_spans())

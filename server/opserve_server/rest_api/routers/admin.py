@@ -58,9 +58,9 @@ class AdminCall:
 
     request: Request
 
-    async def run(self, asked: object, answer: type[AnswerT]) -> AnswerT:
+    async def run(self, params: object, answer: type[AnswerT]) -> AnswerT:
         """Carries out a request, whose answer has the type `answer`."""
-        running = backend_of(self.request).administration.run(asked)
+        running = backend_of(self.request).administration.run(params)
         answered = await while_connected(self.request, running)
         assert isinstance(answered, answer), "ANSWERS has it"
         return answered
@@ -77,133 +77,133 @@ router = APIRouter(
 
 @router.post("/tenants", name="CreateTenant", status_code=201, responses=problems(404, 409))
 async def create_tenant(
-    call: Call, asked: Annotated[calls.CreateTenant, from_body(calls.CreateTenant)]
+    call: Call, params: Annotated[calls.CreateTenant, from_body(calls.CreateTenant)]
 ) -> OneTenant:
     """Adds a tenant."""
-    return await call.run(asked, OneTenant)
+    return await call.run(params, OneTenant)
 
 
 @router.get("/tenants", name="ListTenants")
 async def list_tenants(
-    call: Call, asked: Annotated[calls.ListTenants, from_query(calls.ListTenants)]
+    call: Call, params: Annotated[calls.ListTenants, from_query(calls.ListTenants)]
 ) -> AllTenants:
     """Lists tenants by name."""
-    return await call.run(asked, AllTenants)
+    return await call.run(params, AllTenants)
 
 
 @router.get("/tenants/{tenant}", name="GetTenant", responses=problems(404))
 async def get_tenant(
-    call: Call, asked: Annotated[calls.GetTenant, from_query(calls.GetTenant, "tenant")]
+    call: Call, params: Annotated[calls.GetTenant, from_query(calls.GetTenant, "tenant")]
 ) -> TenantAtWork:
     """Returns one tenant, and what it uses now."""
-    return await call.run(asked, TenantAtWork)
+    return await call.run(params, TenantAtWork)
 
 
 @router.patch("/tenants/{tenant}", name="UpdateTenant", responses=problems(404, 409))
 async def update_tenant(
-    call: Call, asked: Annotated[calls.UpdateTenant, from_body(calls.UpdateTenant, "tenant")]
+    call: Call, params: Annotated[calls.UpdateTenant, from_body(calls.UpdateTenant, "tenant")]
 ) -> OneTenant:
     """Changes what is given of a tenant, and leaves the rest."""
-    return await call.run(asked, OneTenant)
+    return await call.run(params, OneTenant)
 
 
 @router.delete(
     "/tenants/{tenant}", name="DeleteTenant", status_code=204, responses=problems(404, 409)
 )
 async def delete_tenant(
-    call: Call, asked: Annotated[calls.DeleteTenant, from_query(calls.DeleteTenant, "tenant")]
+    call: Call, params: Annotated[calls.DeleteTenant, from_query(calls.DeleteTenant, "tenant")]
 ) -> None:
     """Ends a tenant, its keys and its sessions; nobody else gets its name."""
-    await call.run(asked, Nothing)
+    await call.run(params, Nothing)
 
 
 @router.post("/keys", name="CreateKey", status_code=201, responses=problems(404, 409))
 async def create_key(
-    call: Call, asked: Annotated[calls.CreateKey, from_body(calls.CreateKey)]
+    call: Call, params: Annotated[calls.CreateKey, from_body(calls.CreateKey)]
 ) -> NewKey:
     """Makes an API key, whose text is returned this once."""
-    return await call.run(asked, NewKey)
+    return await call.run(params, NewKey)
 
 
 @router.get("/keys", name="ListKeys")
 async def list_keys(
-    call: Call, asked: Annotated[calls.ListKeys, from_query(calls.ListKeys)]
+    call: Call, params: Annotated[calls.ListKeys, from_query(calls.ListKeys)]
 ) -> SomeKeys:
     """Lists keys of a tenant or of all, also revoked and expired ones."""
-    return await call.run(asked, SomeKeys)
+    return await call.run(params, SomeKeys)
 
 
 @router.delete("/keys/{key}", name="RevokeKey", responses=problems(404, 409))
 async def revoke_key(
-    call: Call, asked: Annotated[calls.RevokeKey, from_query(calls.RevokeKey, "key")]
+    call: Call, params: Annotated[calls.RevokeKey, from_query(calls.RevokeKey, "key")]
 ) -> OneKey:
     """Ends a key for good."""
-    return await call.run(asked, OneKey)
+    return await call.run(params, OneKey)
 
 
 @router.post("/certificates", name="AddCertificate", status_code=201, responses=problems(404, 409))
 async def add_certificate(
-    call: Call, asked: Annotated[calls.AddCertificate, from_body(calls.AddCertificate)]
+    call: Call, params: Annotated[calls.AddCertificate, from_body(calls.AddCertificate)]
 ) -> OneCertificate:
     """Records whose a client certificate is."""
-    return await call.run(asked, OneCertificate)
+    return await call.run(params, OneCertificate)
 
 
 @router.get("/certificates", name="ListCertificates")
 async def list_certificates(
-    call: Call, asked: Annotated[calls.ListCertificates, from_query(calls.ListCertificates)]
+    call: Call, params: Annotated[calls.ListCertificates, from_query(calls.ListCertificates)]
 ) -> SomeCertificates:
     """Lists the certificates of a tenant, or of all."""
-    return await call.run(asked, SomeCertificates)
+    return await call.run(params, SomeCertificates)
 
 
 @router.delete(
     "/certificates", name="RemoveCertificate", status_code=204, responses=problems(404, 409)
 )
 async def remove_certificate(
-    call: Call, asked: Annotated[calls.RemoveCertificate, from_query(calls.RemoveCertificate)]
+    call: Call, params: Annotated[calls.RemoveCertificate, from_query(calls.RemoveCertificate)]
 ) -> None:
     """Forgets a client certificate."""
-    await call.run(asked, Nothing)
+    await call.run(params, Nothing)
 
 
 @router.get("/usage", name="ListUsage")
 async def list_usage(
-    call: Call, asked: Annotated[calls.ListUsage, from_query(calls.ListUsage)]
+    call: Call, params: Annotated[calls.ListUsage, from_query(calls.ListUsage)]
 ) -> UsageRows:
     """Lists device time by day, tenant and profile."""
-    return await call.run(asked, UsageRows)
+    return await call.run(params, UsageRows)
 
 
 @router.get("/audit", name="ListAudit")
 async def list_audit(
-    call: Call, asked: Annotated[calls.ListAudit, from_query(calls.ListAudit)]
+    call: Call, params: Annotated[calls.ListAudit, from_query(calls.ListAudit)]
 ) -> AuditEntries:
     """Lists calls of administration and refused callers, the newest first."""
-    return await call.run(asked, AuditEntries)
+    return await call.run(params, AuditEntries)
 
 
 @router.get("/sessions", name="ListSessions")
 async def list_sessions(
-    call: Call, asked: Annotated[calls.ListSessions, from_query(calls.ListSessions)]
+    call: Call, params: Annotated[calls.ListSessions, from_query(calls.ListSessions)]
 ) -> SomeSessions:
     """Lists sessions: those of a tenant, or all."""
-    return await call.run(asked, SomeSessions)
+    return await call.run(params, SomeSessions)
 
 
 @router.delete(
     "/sessions/{id}", name="ReleaseSession", status_code=204, responses=problems(404, 409)
 )
 async def release_session(
-    call: Call, asked: Annotated[calls.ReleaseSession, from_query(calls.ReleaseSession, "id")]
+    call: Call, params: Annotated[calls.ReleaseSession, from_query(calls.ReleaseSession, "id")]
 ) -> None:
     """Ends a session; one that works only with force."""
-    await call.run(asked, Nothing)
+    await call.run(params, Nothing)
 
 
 @router.get("/activity", name="GetActivity")
 async def get_activity(
-    call: Call, asked: Annotated[calls.GetActivity, from_query(calls.GetActivity)]
+    call: Call, params: Annotated[calls.GetActivity, from_query(calls.GetActivity)]
 ) -> Activity:
     """Returns what devices and tenants do now."""
-    return await call.run(asked, Activity)
+    return await call.run(params, Activity)

@@ -107,16 +107,16 @@ class ConformanceCall:
 
     request: Request
 
-    async def run(self, asked: Any, answer: type[AnswerT]) -> AnswerT:  # noqa: ANN401  # a request
+    async def run(self, params: Any, answer: type[AnswerT]) -> AnswerT:  # noqa: ANN401  # a request
         """Carries out a request, whose answer has the type `answer`."""
-        running = backend_of(self.request).conformance.run(asked)
+        running = backend_of(self.request).conformance.run(params)
         answered = await while_connected(self.request, running)
         assert isinstance(answered, answer), "ANSWERS has it"
         return answered
 
-    async def archive(self, asked: calls.GetInputs | calls.GetGolden) -> Response:
+    async def archive(self, params: calls.GetInputs | calls.GetGolden) -> Response:
         """Streams an .npz file, whose making may be refused before its status is sent."""
-        pieces = backend_of(self.request).conformance.archive(asked)
+        pieces = backend_of(self.request).conformance.archive(params)
         head = await while_connected(self.request, anext(pieces))
         return StreamedAnswer(pieces, head=head, media_type=OCTETS)
 
@@ -127,10 +127,10 @@ class ConformanceCall:
         async with form_of(self.request, limits, backend.service) as parts:
             given = values_of(parse(form, await args_in(parts, limits), inside="args"))
             values: dict[str, Any] = given | path
-            asked = calls.Verify(**values)
-            with account.in_flight(0) as moving:
-                read = partial(arrays_in, parts, limits, moving)
-                judging = backend.conformance.verify(asked, read)
+            params = calls.Verify(**values)
+            with account.in_flight(0) as in_flight:
+                read = partial(arrays_in, parts, limits, in_flight)
+                judging = backend.conformance.verify(params, read)
                 return _document(await while_connected(self.request, judging))
 
 
@@ -139,121 +139,121 @@ Call = Annotated[ConformanceCall, Depends(ConformanceCall)]
 
 @router.get("/suites", name="ListSuites")
 async def list_suites(
-    call: Call, asked: Annotated[calls.ListSuites, from_query(calls.ListSuites)]
+    call: Call, params: Annotated[calls.ListSuites, from_query(calls.ListSuites)]
 ) -> answers.Suites:
     """Lists the suites that the operators' contracts make."""
-    return await call.run(asked, answers.Suites)
+    return await call.run(params, answers.Suites)
 
 
 @router.get(_CASES, name="ListCases", responses=problems(404, 501))
 async def list_cases(
-    call: Call, asked: Annotated[calls.ListCases, from_query(calls.ListCases, "suite")]
+    call: Call, params: Annotated[calls.ListCases, from_query(calls.ListCases, "suite")]
 ) -> answers.CasePage:
     """Lists cases of a suite, in its order."""
-    return await call.run(asked, answers.CasePage)
+    return await call.run(params, answers.CasePage)
 
 
 @router.post("/runs", name="RunSuite", status_code=201, responses=problems(404, 501))
 async def run_suite(
     call: Call,
-    asked: Annotated[
+    params: Annotated[
         calls.RunSuite, from_body(calls.RunSuite, long_list=calls.LONG_LISTS[calls.RunSuite])
     ],
 ) -> answers.OneRun:
     """Tries a suite on devices of this service; the answer comes at once."""
-    return await call.run(asked, answers.OneRun)
+    return await call.run(params, answers.OneRun)
 
 
 @router.get("/runs", name="ListRuns", responses=problems(404, 501))
 async def list_runs(
-    call: Call, asked: Annotated[calls.ListRuns, from_query(calls.ListRuns)]
+    call: Call, params: Annotated[calls.ListRuns, from_query(calls.ListRuns)]
 ) -> answers.RunPage:
     """Lists the tenant's runs, on one target or all, the newest first."""
-    return await call.run(asked, answers.RunPage)
+    return await call.run(params, answers.RunPage)
 
 
 @router.get("/runs/{run}", name="GetRun", responses=problems(404, 501))
 async def get_run(
-    call: Call, asked: Annotated[calls.GetRun, from_query(calls.GetRun, "run")]
+    call: Call, params: Annotated[calls.GetRun, from_query(calls.GetRun, "run")]
 ) -> answers.OneRun:
     """Returns how far a run is, at once or at its end, but after wait_s seconds at the latest."""
-    return await call.run(asked, answers.OneRun)
+    return await call.run(params, answers.OneRun)
 
 
 @router.post("/runs/{run}:cancel", name="CancelRun", responses=problems(404, 501))
 async def cancel_run(
-    call: Call, asked: Annotated[calls.CancelRun, from_body(calls.CancelRun, "run")]
+    call: Call, params: Annotated[calls.CancelRun, from_body(calls.CancelRun, "run")]
 ) -> answers.OneRun:
     """Ends a run; what is judged stays."""
-    return await call.run(asked, answers.OneRun)
+    return await call.run(params, answers.OneRun)
 
 
 @router.get("/runs/{run}/results", name="ListResults", responses=problems(404, 501))
 async def list_results(
-    call: Call, asked: Annotated[calls.ListResults, from_query(calls.ListResults, "run")]
+    call: Call, params: Annotated[calls.ListResults, from_query(calls.ListResults, "run")]
 ) -> answers.ResultPage:
     """Lists what became of a run's cases, in the suite's order."""
-    return await call.run(asked, answers.ResultPage)
+    return await call.run(params, answers.ResultPage)
 
 
 @router.post("/runs:report", name="ReportRun", responses=problems(404, 501))
 async def report_run(
     call: Call,
-    asked: Annotated[
+    params: Annotated[
         calls.ReportRun, from_body(calls.ReportRun, long_list=calls.LONG_LISTS[calls.ReportRun])
     ],
 ) -> answers.OneRun:
     """Adds a run whose cases were tried and judged elsewhere: all of it, or nothing."""
-    return await call.run(asked, answers.OneRun)
+    return await call.run(params, answers.OneRun)
 
 
 @router.get("/runs:compare", name="CompareRuns", responses=problems(404, 501))
 async def compare_runs(
-    call: Call, asked: Annotated[calls.CompareRuns, from_query(calls.CompareRuns)]
+    call: Call, params: Annotated[calls.CompareRuns, from_query(calls.CompareRuns)]
 ) -> answers.RunChanges:
     """Returns how a run differs from an earlier one."""
-    return await call.run(asked, answers.RunChanges)
+    return await call.run(params, answers.RunChanges)
 
 
 @router.post("/baselines", name="SetBaseline", status_code=201, responses=problems(404, 501))
 async def set_baseline(
-    call: Call, asked: Annotated[calls.SetBaseline, from_body(calls.SetBaseline)]
+    call: Call, params: Annotated[calls.SetBaseline, from_body(calls.SetBaseline)]
 ) -> answers.OneBaseline:
     """Gives a name to a run that has ended, or a name to another run."""
-    return await call.run(asked, answers.OneBaseline)
+    return await call.run(params, answers.OneBaseline)
 
 
 @router.get("/baselines", name="ListBaselines", responses=problems(501))
 async def list_baselines(
-    call: Call, asked: Annotated[calls.ListBaselines, from_query(calls.ListBaselines)]
+    call: Call, params: Annotated[calls.ListBaselines, from_query(calls.ListBaselines)]
 ) -> answers.AllBaselines:
     """Lists the tenant's baselines by name."""
-    return await call.run(asked, answers.AllBaselines)
+    return await call.run(params, answers.AllBaselines)
 
 
 @router.delete("/baselines/{name}", name="DeleteBaseline", responses=problems(404, 501))
 async def delete_baseline(
-    call: Call, asked: Annotated[calls.DeleteBaseline, from_query(calls.DeleteBaseline, "name")]
+    call: Call, params: Annotated[calls.DeleteBaseline, from_query(calls.DeleteBaseline, "name")]
 ) -> answers.OneBaseline:
     """Takes a name away; its run stays as long as others of its age."""
-    return await call.run(asked, answers.OneBaseline)
+    return await call.run(params, answers.OneBaseline)
 
 
 @router.get(_CASE, name="GetCase", responses=problems(404))
 async def get_case(
-    call: Call, asked: Annotated[calls.GetCase, from_query(calls.GetCase, "suite", "case")]
+    call: Call, params: Annotated[calls.GetCase, from_query(calls.GetCase, "suite", "case")]
 ) -> CaseDocument:
     """Returns the definition of a case."""
-    found = await call.run(asked, answers.OneCase)
+    found = await call.run(params, answers.OneCase)
     return CaseDocument(definition=json.loads(found.definition))
 
 
 @router.post("/cases:read", name="ReadCases")
 async def read_cases(
-    call: Call, asked: Annotated[calls.ReadCases, from_body(calls.ReadCases)]
+    call: Call, params: Annotated[calls.ReadCases, from_body(calls.ReadCases)]
 ) -> CasesReadDocument:
     """Reads cases from problems of benchdnn, commands of MIOpenDriver, or definitions."""
-    read = await call.run(asked, answers.CasesRead)
+    read = await call.run(params, answers.CasesRead)
     definitions = [json.loads(definition) for definition in read.definitions]
     return CasesReadDocument(definitions=definitions, refused=read.refused)
 
@@ -265,18 +265,18 @@ _SUBMITTED_OWN = from_body(calls.SubmitOutputs, without=_DEFINED, name="SubmitOw
 
 @router.post(f"{_CASE}:submit", name="SubmitOutputs", responses=problems(404, 504), summary=_SUBMIT)
 async def submit_outputs(
-    call: Call, asked: Annotated[calls.SubmitOutputs, _SUBMITTED]
+    call: Call, params: Annotated[calls.SubmitOutputs, _SUBMITTED]
 ) -> SubmittedDocument:
     """Of a case of a suite."""
-    return _submitted(await call.run(asked, answers.Submitted))
+    return _submitted(await call.run(params, answers.Submitted))
 
 
 @router.post("/cases:submit", name="SubmitOwnOutputs", responses=problems(504), summary=_SUBMIT)
 async def submit_own_outputs(
-    call: Call, asked: Annotated[calls.SubmitOutputs, _SUBMITTED_OWN]
+    call: Call, params: Annotated[calls.SubmitOutputs, _SUBMITTED_OWN]
 ) -> SubmittedDocument:
     """Of a case of the caller's own."""
-    return _submitted(await call.run(asked, answers.Submitted))
+    return _submitted(await call.run(params, answers.Submitted))
 
 
 def _submitted(answer: answers.Submitted) -> SubmittedDocument:
@@ -296,10 +296,12 @@ def _document(verified: answers.Verified) -> VerdictDocument:
 )
 async def get_inputs(
     call: Call,
-    asked: Annotated[calls.GetInputs, from_query(calls.GetInputs, "suite", "case", without=_NAMED)],
+    params: Annotated[
+        calls.GetInputs, from_query(calls.GetInputs, "suite", "case", without=_NAMED)
+    ],
 ) -> Response:
     """Returns an .npz file with the inputs of a case."""
-    return await call.archive(asked)
+    return await call.archive(params)
 
 
 @router.get(
@@ -310,10 +312,12 @@ async def get_inputs(
 )
 async def get_golden(
     call: Call,
-    asked: Annotated[calls.GetGolden, from_query(calls.GetGolden, "suite", "case", without=_NAMED)],
+    params: Annotated[
+        calls.GetGolden, from_query(calls.GetGolden, "suite", "case", without=_NAMED)
+    ],
 ) -> Response:
     """Returns an .npz file with what each output must be, and the magnitudes of its sums."""
-    return await call.archive(asked)
+    return await call.archive(params)
 
 
 @router.post(
@@ -321,12 +325,12 @@ async def get_golden(
 )
 async def get_own_inputs(
     call: Call,
-    asked: Annotated[
+    params: Annotated[
         calls.GetInputs, from_body(calls.GetInputs, without=_DEFINED, name="GetOwnInputs")
     ],
 ) -> Response:
     """Returns an .npz file with the inputs of a case of the caller's own."""
-    return await call.archive(asked)
+    return await call.archive(params)
 
 
 @router.post(
@@ -337,12 +341,12 @@ async def get_own_inputs(
 )
 async def get_own_golden(
     call: Call,
-    asked: Annotated[
+    params: Annotated[
         calls.GetGolden, from_body(calls.GetGolden, without=_DEFINED, name="GetOwnGolden")
     ],
 ) -> Response:
     """Returns what each output of a case of the caller's own must be, as GetGolden does."""
-    return await call.archive(asked)
+    return await call.archive(params)
 
 
 _VERIFY = derived(calls.Verify, "VerifyBody", without=(*_DEFINED, *_NAMED))

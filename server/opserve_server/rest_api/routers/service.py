@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from opserve_server.calls import ready_profiles
 from opserve_server.core.commands import SCOPE
 from opserve_server.core.errors import HandleNotFound
-from opserve_server.core.infos import DeviceInfo, Usage
+from opserve_server.core.info import DeviceInfo, Usage
 from opserve_server.core.principal import ITSELF, Scope
 from opserve_server.rest_api.bodies import JSON
 from opserve_server.rest_api.dependencies import Behind, Caller, Core, requires

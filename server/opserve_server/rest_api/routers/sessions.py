@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_server.core.commands import SCOPE, Command
-from opserve_server.core.infos import FoundSession, OpenedSession, WaitingInfo
+from opserve_server.core.info import FoundSession, OpenedSession, WaitingInfo
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.rest_api.batch import Results, SubmitBody, commands_in, result_in_json
@@ -25,10 +25,10 @@ from opserve_server.rest_api.dependencies import (
     requires,
     through_body,
 )
-from opserve_server.rest_api.documented import documented
 from opserve_server.rest_api.errors import problems
 from opserve_server.rest_api.histories import Timeline, timeline_of
 from opserve_server.rest_api.models import DOCUMENTED, OpenSessionBody, values_of
+from opserve_server.rest_api.response_models import documented
 from opserve_server.rest_api.route import ServiceRoute, answer_of
 
 _SESSION = "/v1/sessions/{session}"
@@ -96,12 +96,12 @@ async def open_session(
     """Opens a session: a lease on one device of a profile, at once or after a wait."""
     given = values_of(body)
     tell_after_s: float = given.pop("tell_after_s")
-    asked = SessionRequest(**given)
+    params = SessionRequest(**given)
     if not tell_after_s:
-        opening = service.open_session(principal, asked, request_id=request_id)
+        opening = service.open_session(principal, params, request_id=request_id)
         return await while_connected(request, opening)
-    waiting = service.ask_for_session(
-        principal, asked, request_id=request_id, tell_after_s=tell_after_s
+    waiting = service.request_session(
+        principal, params, request_id=request_id, tell_after_s=tell_after_s
     )
     answer = await while_connected(request, waiting)
     if isinstance(answer, WaitingInfo):

@@ -31,47 +31,47 @@ def check_suite(suite: str, seed: int) -> None:
     check_seed(seed)
 
 
-def check_own(asked: OfAnyCase) -> None:
+def check_own(request: OfAnyCase) -> None:
     """Refuses a definition beside the name of a case, one that is too long, or no seed."""
-    if asked.suite or asked.case or not asked.definition:
-        given = "a suite or a case besides" if asked.definition else "none, and no suite"
+    if request.suite or request.case or not request.definition:
+        given = "a suite or a case besides" if request.definition else "none, and no suite"
         raise malformed("definition", given=given, allowed="one, or a suite and a case")
-    _check_length("definition", asked.definition)
-    check_seed(asked.seed)
+    _check_length("definition", request.definition)
+    check_seed(request.seed)
 
 
-def check_own_suite(asked: RunSuite) -> None:
+def check_own_suite(request: RunSuite) -> None:
     """Refuses too many definitions, a name of theirs that is a suite's or none, or no seed."""
-    if (given := len(asked.definitions)) > LINES_LIMIT:
+    if (given := len(request.definitions)) > LINES_LIMIT:
         raise malformed("definitions", given=f"{given} of them", allowed=f"at most {LINES_LIMIT}")
-    check_like("suite", asked.suite, TARGET)
-    if asked.suite in SUITES:
+    check_like("suite", request.suite, TARGET)
+    if request.suite in SUITES:
         allowed = f"a name for the definitions, none of {', '.join(SUITES)}"
-        raise malformed("suite", given=asked.suite, allowed=allowed)
-    check_seed(asked.seed)
+        raise malformed("suite", given=request.suite, allowed=allowed)
+    check_seed(request.seed)
 
 
-def check_lines(asked: ReadCases) -> None:
+def check_lines(request: ReadCases) -> None:
     """Refuses what no reader reads."""
     for name, given, known in (
-        ("form", asked.form, FORMS),
-        ("profile", asked.profile, ("", *PROFILES)),
-        ("fill", asked.fill, ("", *Kind)),
+        ("form", request.form, FORMS),
+        ("profile", request.profile, ("", *PROFILES)),
+        ("fill", request.fill, ("", *Kind)),
     ):
         if given not in known:
             raise malformed(name, given=given, allowed=", ".join(filter(None, known)))
-    _check_length("text", asked.text)
-    if (lines := len(asked.text.splitlines())) > LINES_LIMIT:
+    _check_length("text", request.text)
+    if (lines := len(request.text.splitlines())) > LINES_LIMIT:
         raise malformed("text", given=f"{lines} lines", allowed=f"at most {LINES_LIMIT}")
 
 
-def wanted_of(asked: ListCases | Run | RunSuite) -> Wanted:
+def selection_of(request: ListCases | Run | RunSuite) -> Wanted:
     """Conditions on cases, checked; empty ones exclude nothing."""
-    check_text("match", asked.match)
+    check_text("match", request.match)
     return Wanted(
-        operators=(asked.operator,) if asked.operator else (),
-        patterns=(asked.match,) if asked.match else (),
-        profile="" if isinstance(asked, ListCases) else asked.profile,
+        operators=(request.operator,) if request.operator else (),
+        patterns=(request.match,) if request.match else (),
+        profile="" if isinstance(request, ListCases) else request.profile,
     )
 
 

@@ -15,10 +15,14 @@ from opserve_server.core.errors import Unauthenticated
 from opserve_server.core.principal import LOCAL, Scope
 from opserve_server.guard import Credentials, Guard
 from opserve_server.identity import Identity
-from opserve_server.known_callers import key_policy, known_callers, unknown_key_limits
 from opserve_server.serving import StartFailed
 from opserve_server.settings import SettingRefused, Settings
 from opserve_server.store.store import open_store
+from opserve_server.store_synchronisation import (
+    key_policy,
+    store_synchronisation,
+    unknown_key_limits,
+)
 from server.core.fakes import FakeDevice, make_service
 from server.guards import CALLS, admitted
 from server.store.samples import ACME, entry
@@ -35,10 +39,10 @@ class Start:
         self._stack.callback(device.slabs.close)
         service = make_service(device)
         self._stack.push_async_callback(service.stop)
-        guesses, keys = unknown_key_limits(settings), key_policy(settings)
-        guard = Guard(service.accounts, guesses=guesses, calls=CALLS, keys=keys)
+        unknown_keys, keys = unknown_key_limits(settings), key_policy(settings)
+        guard = Guard(service.accounts, unknown_keys=unknown_keys, calls=CALLS, keys=keys)
         refused = RefusedCalls(limit=1, clock=lambda: 1.0)
-        known = known_callers(guard, service, refused, settings)
+        known = store_synchronisation(guard, service, refused, settings)
         return guard, await self._stack.enter_async_context(known)
 
     async def end(self) -> None:
@@ -221,7 +225,7 @@ async def test_a_store_that_vanishes_is_noticed_and_known_keys_stay_valid(
     if lost == "another":
         await key_made(url)
     with caplog.at_level(logging.WARNING):
-        await identity.look()
+        await identity.poll()
     assert "the store does not answer" in caplog.text
     assert identity.failures() == 1
     assert (await admitted(guard, shown(key), Scope.OPERATE)).tenant == "admin"
@@ -236,9 +240,9 @@ async def test_a_keyless_service_whose_store_is_lost_requires_keys_once_there_ar
     guard, identity = await start.of(settings())
     assert identity is not None
     default.unlink()
-    await identity.look()
+    await identity.poll()
     assert guard.keyless, "nobody ever had a key"
     await key_made(f"sqlite:///{default}")
-    await identity.look()
+    await identity.poll()
     with pytest.raises(Unauthenticated):
         await admitted(guard, shown(None), Scope.OPERATE)

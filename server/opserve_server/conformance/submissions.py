@@ -42,12 +42,12 @@ def submission_of(
 ) -> Submission:
     """Of what came, that which the case writes; where an array came, its own digest counts."""
     came = {name: array for name, array in arrays.items() if name in case.written}
-    told = {name: digest for name, digest in digests.items() if name in case.written}
+    listed = {name: digest for name, digest in digests.items() if name in case.written}
     found = {name: digest_of(array) for name, array in came.items()}
-    return Submission(arrays=came, digests=told | found)
+    return Submission(arrays=came, digests=listed | found)
 
 
-class Recent(Generic[KeyT, ValueT]):
+class LruCache(Generic[KeyT, ValueT]):
     """Values by key, of which each has but one; those not used for longest go.
 
     Args:
@@ -84,7 +84,7 @@ class Recent(Generic[KeyT, ValueT]):
         self.held_bytes -= dropped_bytes
 
 
-class Sent:
+class TenantSubmissions:
     """What is kept of one tenant.
 
     Args:
@@ -93,8 +93,8 @@ class Sent:
 
     def __init__(self, limit_bytes: int) -> None:
         verdicts_bytes = limit_bytes // _VERDICTS_SHARE
-        self._verdicts = Recent[VerdictKey, Verified](verdicts_bytes)
-        self._outputs = Recent[str, Array](limit_bytes - verdicts_bytes)
+        self._verdicts = LruCache[VerdictKey, Verified](verdicts_bytes)
+        self._outputs = LruCache[str, Array](limit_bytes - verdicts_bytes)
 
     @property
     def held_bytes(self) -> int:
@@ -123,7 +123,7 @@ class Sent:
         self._verdicts.put(_key(task, given), verified, len(verified.verdict))
 
 
-class AllSent:
+class SubmissionCaches:
     """What is kept of all tenants; with its account that of a tenant goes.
 
     Args:
@@ -131,13 +131,13 @@ class AllSent:
         of_one_bytes: Of each tenant's.
     """
 
-    def __init__(self, limit_bytes: int, *, of_one_bytes: int) -> None:
-        self._limit_bytes, self._of_one_bytes = limit_bytes, of_one_bytes
-        self._tenants = WeakKeyDictionary[Account, Sent]()
+    def __init__(self, limit_bytes: int, *, tenant_limit_bytes: int) -> None:
+        self._limit_bytes, self._tenant_limit_bytes = limit_bytes, tenant_limit_bytes
+        self._tenants = WeakKeyDictionary[Account, TenantSubmissions]()
 
-    def of(self, account: Account) -> Sent:
+    def of(self, account: Account) -> TenantSubmissions:
         """What is kept of a tenant."""
-        return self._tenants.setdefault(account, Sent(self._of_one_bytes))
+        return self._tenants.setdefault(account, TenantSubmissions(self._tenant_limit_bytes))
 
     def make_room(self) -> None:
         """Drops what is too much, of whoever has most: nobody loses who has less than a share."""

@@ -17,7 +17,7 @@ from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_kernels.verdict.verdict import Status
 from opserve_server.calls import MEMBERS_LIMIT, malformed
 from opserve_server.conformance.calls import ReportRun
-from opserve_server.conformance.choice import (
+from opserve_server.conformance.request_checks import (
     TARGET,
     TEXT_LIMIT,
     check_like,
@@ -31,19 +31,19 @@ _PART, _PART_CHARACTERS = 500, 2**18
 """Results, and characters of verdicts, that are checked at once: about a tenth of a second."""
 
 
-def check_report(asked: ReportRun) -> None:
+def check_report(request: ReportRun) -> None:
     """Refuses what says too little or too much of a run; results are checked apart."""
-    check_like("target", asked.target, TARGET)
-    check_like("digest", asked.digest, _DIGEST)
-    check_seed(asked.seed)
-    for name, text in (("suite", asked.suite), ("tool", asked.tool)):
+    check_like("target", request.target, TARGET)
+    check_like("digest", request.digest, _DIGEST)
+    check_seed(request.seed)
+    for name, text in (("suite", request.suite), ("tool", request.tool)):
         check_text(name, text)
-    if not asked.suite:
+    if not request.suite:
         raise malformed("suite", given="nothing", allowed="its name")
-    if not asked.results:
+    if not request.results:
         raise malformed("results", given="none", allowed=f"1 to {MEMBERS_LIMIT}")
-    cases = {result.case for result in asked.results}
-    if len(cases) < len(asked.results):
+    cases = {result.case for result in request.results}
+    if len(cases) < len(request.results):
         raise malformed("results", given="a case twice", allowed="each case once")
 
 
@@ -112,5 +112,5 @@ def _check_length(result: CaseResult, text: str) -> None:
 
 def _wrong(result: CaseResult, member: str, given: object, allowed: str) -> InvalidArgument:
     """What strangers wrote is shortened before it goes on."""
-    case, told = (repr(str(text)[:TEXT_LIMIT]) for text in (result.case, given))
-    return malformed(f"{member} of {case}", given=told, allowed=allowed)
+    case, shown = (repr(str(text)[:TEXT_LIMIT]) for text in (result.case, given))
+    return malformed(f"{member} of {case}", given=shown, allowed=allowed)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from opserve_server.pool.cold import Sweep, last_cache_bytes
+from opserve_server.pool.cache_sweep import CacheSweep, last_cache_bytes
 from opserve_server.pool.device import Device
 from server.pool.toys import run, toy_call, toy_device
 
@@ -45,8 +45,8 @@ async def test_the_worker_sweeps_before_a_cold_call_alone(device: Device) -> Non
 
 
 def test_a_sweep_reads_all_its_memory_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opserve_server.pool.cold.last_cache_bytes", lambda: 3 * 2**20 // 2)
-    sweep = Sweep()
+    monkeypatch.setattr("opserve_server.pool.cache_sweep.last_cache_bytes", lambda: 3 * 2**20 // 2)
+    sweep = CacheSweep()
     assert sweep.units == 3
     sweep.prepare()
     words = sweep._words

@@ -15,7 +15,7 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
-class Sweep:
+class CacheSweep:
     """Memory of twice the last-level cache, taken by the first sweep and used again by others."""
 
     def __init__(self) -> None:

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from opserve_server import fitting
-from opserve_server.fitting import fitted
+from opserve_server import host_limits
+from opserve_server.host_limits import fitted
 from opserve_server.settings import SettingRefused, Settings
 
 GIB = 2**30
@@ -13,8 +13,8 @@ GIB = 2**30
 
 @pytest.fixture(autouse=True)
 def two_cpus_and_2_gib(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "cpu_count", lambda: 2)
-    monkeypatch.setattr(fitting, "memory_limit_bytes", lambda: 2 * GIB)
+    monkeypatch.setattr(host_limits, "cpu_count", lambda: 2)
+    monkeypatch.setattr(host_limits, "memory_limit_bytes", lambda: 2 * GIB)
 
 
 def settings(**chosen: object) -> Settings:

@@ -43,7 +43,7 @@ def unknown_key_limits(settings: Settings) -> UnknownKeyLimits:
 
 
 @asynccontextmanager
-async def known_callers(
+async def store_synchronisation(
     guard: Guard, service: Service, refused: RefusedCalls, settings: Settings
 ) -> AsyncGenerator[Identity | None]:
     """Keeps the guard in step with the store, if there is one, until the block ends.
@@ -99,7 +99,7 @@ def _when_missing(settings: Settings) -> Missing:
     """Only a store that nobody relies on is made: an existing file without tables lost them."""
     location = location_of(settings.store_url.get_secret_value())
     never_made = isinstance(location, File) and not location.is_there()
-    return Missing.IS_MADE if never_made and not _is_configured(settings) else Missing.IS_REFUSED
+    return Missing.CREATE if never_made and not _is_configured(settings) else Missing.REJECT
 
 
 def _without_a_key(url: str) -> SettingRefused:

@@ -19,7 +19,7 @@ from opserve_kernels.conformance.record import (
 from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_server.calls import MEMBERS_LIMIT
 from opserve_server.conformance.calls import ReportRun
-from opserve_server.conformance.reported import (
+from opserve_server.conformance.reports import (
     check_report,
     checked,
     parts_of,

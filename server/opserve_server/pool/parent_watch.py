@@ -7,7 +7,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import wait
 
 
-def end_with_parent() -> None:
+def exit_with_parent() -> None:
     """From now on; a key that interrupts means the parent alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,5 +1,5 @@
 """Imported last by the fork server: every worker is forked with all that was loaded before."""
 
-from opserve_server.allocator import spare_what_is_loaded
+from opserve_server.allocator import freeze_loaded_objects
 
-spare_what_is_loaded()
+freeze_loaded_objects()

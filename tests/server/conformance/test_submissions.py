@@ -28,7 +28,7 @@ from opserve_server.conformance.answers import Submitted, Verified
 from opserve_server.conformance.calls import SubmitOutputs, Verify
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.reference import ReferenceDevice, WorkersBackend
-from opserve_server.conformance.sent import AllSent, Recent, Submission
+from opserve_server.conformance.submissions import AllSent, Recent, Submission
 from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.accounts import Account, Accounts
 from opserve_server.core.errors import HandleNotFound, InvalidArgument

@@ -8,7 +8,7 @@ from opserve_server.settings import SettingRefused, Settings, where_set
 log = logging.getLogger(__name__)
 
 
-def fitted(settings: Settings) -> Settings:
+def within_host_limits(settings: Settings) -> Settings:
     """The settings with no more threads and processes than there are processors.
 
     Raises:
