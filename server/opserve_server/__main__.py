@@ -1,13 +1,13 @@
-"""`python -m opserve_server` serves until it is told to stop."""
+"""`python -m opserve_server`: serves until a signal stops the process."""
 
 import gc
 
 
 def main() -> int:
     """Serves; the result is the exit status."""
-    # Garbage collections while modules load find all of them in use, and take a fifth of that time.
+    # Garbage collections during imports free nothing, and take a fifth of the import time.
     gc.disable()
-    # Workers import this module too, and need none of what the front needs.
+    # Workers import this module too, and need none of the front's modules.
     from opserve_server.app import main as serve  # noqa: PLC0415
 
     gc.enable()

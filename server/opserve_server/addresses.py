@@ -1,4 +1,4 @@
-"""Addresses on which a service listens: their parts, and who can reach them."""
+"""Addresses of a service: their parts, and whether other machines can reach them."""
 
 import ipaddress
 
@@ -7,7 +7,7 @@ _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """The parts of "host:port" or "[host]:port".
+    """Splits "host:port" or "[host]:port".
 
     Raises:
         ValueError: The address has another form; the message is the allowed one.

@@ -10,12 +10,12 @@ from opserve_server.core.tenants import Tenant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nothing:
-    """There is nothing to tell."""
+    """No content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneTenant:
-    """A tenant.
+    """One tenant.
 
     Attributes:
         tenant: The tenant.
@@ -37,11 +37,11 @@ class AllTenants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantAtWork:
-    """A tenant, and what it uses now.
+    """A tenant with its current use.
 
     Attributes:
         tenant: The tenant.
-        uses: How it stands in each resource.
+        uses: Limit and use of each resource.
     """
 
     tenant: Tenant
@@ -110,7 +110,7 @@ class SomeKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateInfo:
-    """A client certificate, and whose it is.
+    """A client certificate and its principal.
 
     Attributes:
         subject: Subject or name in the certificate.
@@ -149,7 +149,7 @@ class SomeCertificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """What a tenant used in a day, in UTC, on the devices of a profile.
+    """Use of a tenant in one day, in UTC, on the devices of a profile.
 
     Attributes:
         tenant: Name of the tenant.
@@ -179,7 +179,7 @@ class UsageRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntries:
-    """Some entries, the newest first; the cursor asks for the next, and is empty where none is.
+    """One page of audit entries, the newest first.
 
     Attributes:
         entries: The entries.
@@ -203,13 +203,13 @@ class SomeSessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantActivity:
-    """What a tenant does now; calls are those since the service started.
+    """Current activity of a tenant.
 
     Attributes:
         tenant: Name of the tenant.
-        weight: Its share of a device beside that of others with work.
+        weight: Its share of a device relative to other tenants with work.
         calls: Calls since the service started.
-        uses: How it stands in each resource.
+        uses: Limit and use of each resource.
     """
 
     tenant: str
@@ -220,10 +220,10 @@ class TenantActivity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What devices and tenants do at a moment, seconds since 1970.
+    """Current activity of devices and tenants.
 
     Attributes:
-        at: The moment.
+        at: Time of the snapshot, seconds since 1970.
         devices: The devices.
         tenants: The tenants.
     """

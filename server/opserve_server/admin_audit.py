@@ -1,4 +1,4 @@
-"""How calls of administration are told in the audit."""
+"""Audit entries of administration calls."""
 
 import json
 import re
@@ -16,12 +16,12 @@ _PLAIN = re.compile(r"[\w.:@,/+-]*", re.ASCII)
 
 
 def entry_of(request: Any, *, at: float, **more: str) -> AuditEntry:  # noqa: ANN401  # a dataclass
-    """The entry of the call at work, which asks for this.
+    """The audit entry of the current call.
 
     Args:
-        request: What it asks.
+        request: The request.
         at: Seconds since 1970.
-        more: What else is told of it; never a secret.
+        more: Additional detail; never a secret.
     """
     call, principal = CALL.get(), caller()
     assert call is not None, "caller() has found it"
@@ -39,19 +39,19 @@ def entry_of(request: Any, *, at: float, **more: str) -> AuditEntry:  # noqa: AN
 
 @contextmanager
 def audited() -> Generator[None]:
-    """A call of administration that fails inside the block comes to the audit as refused."""
+    """Records a call of administration that fails inside the block as rejected."""
     try:
         yield
     except Exception as error:
         call = CALL.get()
-        assert call is not None, "every API has made it"
+        assert call is not None, "every API sets it"
         message = error.message if isinstance(error, OpserveError) else "internal error"
         call.audited = shortened(message)
         raise
 
 
 def detail_of(request: Any, **more: str) -> str:  # noqa: ANN401  # a dataclass
-    """What a request says, as "name=value" pairs."""
+    """The fields of a request as "name=value" pairs."""
     given = given_in(request)
     limits: dict[str, object] = given.pop("quota", {})
     pairs: dict[str, object] = {**given, **more, **limits}

@@ -1,4 +1,4 @@
-"""Requests of the calls of administration, as values that every wire fills."""
+"""Requests of administration calls, the same for every API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from opserve_server.core.tenants import Quota
 SCOPE = Scope.ADMIN
 """The scope that each of these calls requires."""
 
-# What a request does not say is at its default on every wire; None is what may be absent.
+# A field that a request omits has its default on every wire; None stands for an optional value.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,8 @@ class CreateTenant:
     Attributes:
         tenant: Name: 1 to 63 lower case letters, digits and hyphens.
         weight: Share of a device beside that of others with work, 1 to 1000; None: 1.
-        priority_limit: Greatest priority that it may ask for when it waits for a device; None: 0.
-        quota: How much it may use; None: the limits of the service.
+        priority_limit: Greatest priority of its session requests; None: 0.
+        quota: Its limits; None: the limits of the service.
     """
 
     tenant: str = ""
@@ -51,7 +51,7 @@ class ListTenants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetTenant:
-    """Tells of one tenant, and of what it uses now.
+    """Returns one tenant and its current use.
 
     Attributes:
         tenant: Name of the tenant.
@@ -62,16 +62,16 @@ class GetTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTenant:
-    """Changes what is given of a tenant, and leaves the rest.
+    """Changes the given fields of a tenant, and leaves the rest.
 
     Attributes:
         tenant: Name of the tenant.
         weight: New weight; None: as before.
         priority_limit: New limit; None: as before.
-        disabled: Whether its keys are refused and its sessions closed; None: as before.
+        disabled: Whether its keys are rejected and its sessions closed; None: as before.
         quota: Limits that change.
-        unlimited: Resources that its quota bounds no more, by the names of the quota's fields.
-        force: Whether to change it even if nobody could administer the service afterwards.
+        unlimited: Resources whose limit is removed, by the names of the quota's fields.
+        force: Whether to change it even if no caller could administer the service afterwards.
     """
 
     tenant: str = ""
@@ -85,11 +85,11 @@ class UpdateTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTenant:
-    """Ends a tenant, its keys and its sessions; nobody else gets its name.
+    """Ends a tenant, its keys and its sessions; its name is never used again.
 
     Attributes:
         tenant: Name of the tenant.
-        force: Whether to end it even if nobody could administer the service afterwards.
+        force: Whether to end it even if no caller could administer the service afterwards.
     """
 
     tenant: str = ""
@@ -98,7 +98,7 @@ class DeleteTenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateKey:
-    """Makes an API key, whose text is told this once.
+    """Makes an API key, whose text is returned only once.
 
     Attributes:
         tenant: Name of its tenant.
@@ -130,7 +130,7 @@ class RevokeKey:
 
     Attributes:
         key: Id of the key.
-        force: Whether to end it even if nobody could administer the service afterwards.
+        force: Whether to end it even if no caller could administer the service afterwards.
     """
 
     key: str = ""
@@ -139,7 +139,7 @@ class RevokeKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddCertificate:
-    """Says whose a client certificate is.
+    """Registers a client certificate for a principal.
 
     Attributes:
         subject: Subject or name in the certificate, as the service reads it.
@@ -167,11 +167,11 @@ class ListCertificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveCertificate:
-    """Forgets a client certificate.
+    """Removes a client certificate.
 
     Attributes:
         subject: Subject or name in the certificate.
-        force: Whether to remove it even if nobody could administer the service afterwards.
+        force: Whether to remove it even if no caller could administer the service afterwards.
     """
 
     subject: str = ""
@@ -216,7 +216,7 @@ class ListAudit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListSessions:
-    """Tells who has which session: those of a tenant, or of all.
+    """Lists the open sessions of a tenant or of all.
 
     Attributes:
         tenant: Name of the tenant; empty: all.
@@ -227,11 +227,11 @@ class ListSessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSession:
-    """Ends a session; one that works only with force.
+    """Ends a session; one with work only with force.
 
     Attributes:
-        id: Id of the session, as the list of sessions has it.
-        force: Whether to end it while it works.
+        id: Id of the session, as in the list of sessions.
+        force: Whether to end it while it has work.
     """
 
     id: str = ""
@@ -240,7 +240,7 @@ class ReleaseSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetActivity:
-    """Tells what devices and tenants do now."""
+    """Returns the current activity of devices and tenants."""
 
 
 ANSWERS: Mapping[type, type] = {
@@ -261,4 +261,4 @@ ANSWERS: Mapping[type, type] = {
     ReleaseSession: Nothing,
     GetActivity: Activity,
 }
-"""Every call, by its request, and what it answers."""
+"""Every call: the class of its request, and that of its answer."""

@@ -1,4 +1,4 @@
-"""What administration takes: names, scopes, days and bounds, and who may administer."""
+"""Rules of administration: names, scopes, days, bounds, and the last administrator."""
 
 import re
 from dataclasses import asdict
@@ -15,15 +15,15 @@ from opserve_server.core.tenants import Quota, Resource, Tenant
 WEIGHTS = (1, 1000)
 PRIORITY_LIMITS = (0, 1000)
 LIMIT_MAXIMUM = 2**63 - 1
-"""What a column of the store holds."""
+"""Maximum of a column of the store."""
 LIFETIME_MAXIMUM_S = 100 * 366 * 86400.0
 """A century."""
 SUBJECT_CHARACTERS = 1024
 USAGE_DAYS = 7
-"""Days that are told of where nobody says how many."""
+"""Days of usage by default."""
 USAGE_DAYS_LIMIT = 92
 AUDIT_ENTRIES = 100
-"""Entries of a page where nobody says how many."""
+"""Entries of a page by default."""
 AUDIT_ENTRIES_LIMIT = 1000
 _TENANT = re.compile(r"[a-z0-9-]{1,63}")
 _NAMES = "1 to 63 lower case letters, digits and hyphens"
@@ -35,7 +35,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def check_filters(tenant: str | None, outcome: str | None) -> None:
-    """Refuses what no tenant and no outcome is called; empty or None is none, or any."""
+    """Rejects a filter that is no tenant or outcome; empty means none, None means any."""
     if tenant and not _TENANT.fullmatch(tenant):
         raise refused("tenant", tenant, _NAMES)
     if outcome and not _OUTCOME.fullmatch(outcome):
@@ -43,16 +43,16 @@ def check_filters(tenant: str | None, outcome: str | None) -> None:
 
 
 def new_tenant_name(given: str) -> str:
-    """The name of a tenant that is to be."""
+    """Validates the name of a new tenant."""
     if not _TENANT.fullmatch(given):
         raise refused("tenant", given, _NAMES)
     if given == LOCAL.tenant:
-        raise refused("tenant", given, "a name that is not of whoever calls without a key")
+        raise refused("tenant", given, "a name other than that of callers without a key")
     return given
 
 
 def principal_of(tenant: str, name: str, scopes: tuple[str, ...]) -> Principal:
-    """Who will call with a key or certificate; without a scope it may operate."""
+    """Validates a principal for a key or certificate; the default scope is operate."""
     if not _PRINCIPAL.fullmatch(name) or name.startswith(PREFIX):
         raise refused("principal", name, "1 to 63 letters, digits and ._@-")
     for scope in scopes:
@@ -62,21 +62,21 @@ def principal_of(tenant: str, name: str, scopes: tuple[str, ...]) -> Principal:
 
 
 def key_id(given: str) -> str:
-    """The id of a key."""
+    """Validates the id of a key."""
     if not _KEY.fullmatch(given):
         raise refused("key", given, "the id of a key: eight hexadecimal digits")
     return given
 
 
 def session_id(given: str) -> str:
-    """The id of a session. A whole name is not repeated, since it is a secret."""
+    """Validates the id of a session. A whole name is not repeated, since it is a secret."""
     if not _SESSION.fullmatch(given):
         raise refused("id", "another text", "the id of a session, as `opserve who` shows it")
     return given
 
 
 def subject(given: str) -> str:
-    """A name in a client certificate."""
+    """Validates a name in a client certificate."""
     if not 0 < len(given) <= SUBJECT_CHARACTERS or not given.isprintable():
         raise refused(
             "subject", given, f"1 to {SUBJECT_CHARACTERS} printable characters: CN=ci,O=Farm"
@@ -85,20 +85,20 @@ def subject(given: str) -> str:
 
 
 def between(name: str, given: float | None, least: float, most: float) -> None:
-    """Refuses a number out of its bounds; None is none."""
+    """Rejects a number out of bounds; None is accepted."""
     if given is not None and not least <= given <= most:
         raise refused(name, given, f"{least:.15g} to {most:.15g}")
 
 
 def check_quota(quota: Quota) -> None:
-    """Refuses limits that no resource has."""
+    """Rejects limits out of bounds."""
     for name, limit in asdict(quota).items():
         if limit is not None and not (0 <= limit <= LIMIT_MAXIMUM and limit < inf):
             raise refused(f"quota.{name}", limit, f"0 to {LIMIT_MAXIMUM}")
 
 
 def resources(given: tuple[str, ...]) -> tuple[Resource, ...]:
-    """Resources by their names."""
+    """Resources by name."""
     for name in given:
         if name not in set(Resource):
             raise refused("unlimited", name, ", ".join(Resource))
@@ -106,9 +106,9 @@ def resources(given: tuple[str, ...]) -> tuple[Resource, ...]:
 
 
 def days(first: str, last: str, *, now: float) -> tuple[date, date]:
-    """The days that are asked for, in UTC, both of them in it."""
+    """The requested days in UTC, both included."""
     end = _day("last_day", last) if last else datetime.fromtimestamp(now, UTC).date()
-    # The first days of the calendar have none before them.
+    # The first days of the calendar have no days before them.
     earliest = max(end.toordinal() - USAGE_DAYS + 1, 1)
     begin = _day("first_day", first) if first else date.fromordinal(earliest)
     if not timedelta(0) <= end - begin < timedelta(days=USAGE_DAYS_LIMIT):
@@ -118,14 +118,14 @@ def days(first: str, last: str, *, now: float) -> tuple[date, date]:
 
 
 def check_administered(directory: Directory, *, now: float) -> None:
-    """Refuses a change after which nobody could administer the service.
+    """Rejects a change after which no caller could administer the service.
 
     Args:
-        directory: As it would be after the change.
+        directory: The directory after the change.
         now: Seconds since 1970.
     """
     if not is_administered(directory, now=now):
-        allowed = "a change that leaves somebody who can administer, or force"
+        allowed = "a change that leaves a caller who can administer, or force"
         raise WrongState(
             Status.ACL_ERROR_RT_INTERNAL_ERROR,
             f"force: given the last caller with the scope admin, allowed {allowed}",
@@ -136,7 +136,7 @@ def check_administered(directory: Directory, *, now: float) -> None:
 
 
 def is_administered(directory: Directory, *, now: float) -> bool:
-    """Whether a key or certificate lives with which somebody can administer."""
+    """Whether a live key or certificate has the scope admin."""
     live_keys = (
         key.principal
         for key in directory.keys.values()
@@ -149,7 +149,7 @@ def is_administered(directory: Directory, *, now: float) -> bool:
 
 
 def refused(parameter: str, given: object, allowed: str) -> InvalidArgument:
-    """A value that administration does not take (107000); a key is not repeated."""
+    """Rejects a value (107000); the text of a key is not repeated."""
     shown = "another text" if PREFIX in str(given) else str(given)[:64]
     return InvalidArgument(
         Status.ACL_ERROR_RT_PARAM_INVALID,

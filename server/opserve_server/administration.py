@@ -1,7 +1,7 @@
-"""What an administrator may do: tenants, keys, certificates, usage and audit.
+"""Administration: tenants, keys, certificates, usage and audit.
 
-Each call is in the audit: a change and its entry are one transaction, and what only reads is
-recorded before it is answered.
+Each call is audited: a change and its entry are one transaction, and a read is recorded before it
+is answered.
 """
 
 import asyncio
@@ -83,12 +83,12 @@ _Work = Callable[[Any], Awaitable[object]]
 
 
 class Administration:
-    """The calls of administration. The guard has let nobody here who may not.
+    """The calls of administration; the guard has already checked the caller's scope.
 
     Args:
-        service: What is administered.
-        identity: The store, and what brings a change into force; None: there is no store, and then
-            nobody has the scope admin.
+        service: The service.
+        identity: The store, and the object that applies changes; None without a store, in which
+            case no caller has the scope admin.
         clock: Seconds since 1970.
     """
 
@@ -123,12 +123,13 @@ class Administration:
         }
 
     async def run(self, request: object) -> object:
-        """Carries out a call, and gives its answer as ANSWERS tells.
+        """Executes a call and returns its answer; ANSWERS maps requests to answers.
 
         Raises:
-            InvalidArgument: 107000, something is out of bounds.
+            InvalidArgument: 107000, a value is out of bounds.
             HandleNotFound: 107017, there is no such tenant, key or certificate.
-            WrongState: 507000, a name is taken, two keys live, or nobody could administer then.
+            WrongState: 507000, a name is taken, two keys are active, or no caller could administer
+                afterwards.
             StoreUnavailable: 507901, the store does not answer.
         """
         check_filters(getattr(request, "tenant", None), getattr(request, "outcome", None))
@@ -156,7 +157,7 @@ class Administration:
 
     @asynccontextmanager
     async def _changing(self) -> AsyncGenerator[None]:
-        """One change after the other, each in force at the end of its block."""
+        """Serialises changes; each is in force at the end of its block."""
         async with self._lock:
             yield
             await self._identity.refresh()
@@ -222,7 +223,8 @@ class Administration:
         )
         async with self._lock:
             await self._store.keys.add(key, audit=self._entry(request, key=key.id))
-            # Whoever is not told the text now never learns it; the guard knows it a moment later.
+            # A cancelled request would lose the text for ever, so the refresh of the guard follows
+            # in its own time.
             with suppress(StoreUnavailable):
                 await self._identity.refresh()
         return NewKey(key=_key_info(key), text=text)
@@ -316,7 +318,7 @@ class Administration:
         known = self._service.list_sessions(caller())
         if any(one.id == request.id and (request.force or not one.working) for one in known):
             await self._store.audit.record([self._entry(request)])
-        # What is not recorded is refused here.
+        # An action that cannot be recorded is rejected here.
         await self._service.release(caller(), session_id(request.id), force=request.force)
         return Nothing()
 

@@ -1,4 +1,4 @@
-"""How a process of the service keeps its memory, so that others' calls do not wait for it."""
+"""Memory allocation of a service process, tuned so that other calls do not wait for it."""
 
 import ctypes
 import gc
@@ -13,17 +13,17 @@ _ARENAS = 2
 
 
 def keep_freed_memory() -> None:
-    """Keeps up to 128 MiB of freed memory instead of giving it back to the system at once.
+    """Keeps up to 128 MiB of freed memory instead of returning it to the system at once.
 
-    Each chunk is copied into and out of messages, and without this the pages of every copy are new
-    ones of the system's: a read of 1 MiB takes two to three times as long.
+    Each chunk is copied into and out of messages. Without this setting the pages of every copy come
+    from the system anew, and a read of 1 MiB takes two to three times as long.
 
-    All threads share two arenas. With one for each thread of gRPC, messages of which no more than
-    16 MiB were there at the same time have taken up to 74 MiB.
+    All threads share two arenas. With one arena for each thread of gRPC, messages that never
+    occupied more than 16 MiB together took up to 74 MiB.
     """
     if sys.platform != "linux":
         return
-    # A C library other than glibc has no mallopt, and habits of its own.
+    # A C library other than glibc has no mallopt.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK_BYTES)
@@ -32,10 +32,10 @@ def keep_freed_memory() -> None:
 
 
 def freeze_loaded_objects() -> None:
-    """Leaves all objects that there are so far, modules above all, out of later collections.
+    """Excludes all loaded objects, mainly modules, from later garbage collections.
 
-    A whole collection stops the process while it looks at each object: 0.1 s for what the front
-    loads, and a few milliseconds for what clients make it hold.
+    A full collection stops the process while it visits each object: 0.1 s for the front's imports,
+    and a few milliseconds for objects of clients.
     """
     gc.collect()
     gc.freeze()

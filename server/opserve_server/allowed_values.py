@@ -1,4 +1,4 @@
-"""What a document or a setting may be, in words of our own instead of pydantic's."""
+"""Allowed values of a document or setting, in plain words instead of pydantic's."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
@@ -25,7 +25,7 @@ _TYPES: Mapping[str, str] = {
     "finite_number": "a finite number",
     "missing": "a value: it has no default",
 }
-"""What is allowed, by the type of pydantic's error."""
+"""Allowed values by the type of pydantic's error."""
 
 _BOUNDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda bounds: f"more than {bounds['gt']:g}",
@@ -37,11 +37,11 @@ _BOUNDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "literal_error": lambda bounds: _choices(bounds["expected"]),
     "value_error": lambda bounds: str(bounds["error"]),
 }
-"""The same where the error has bounds; a validator of ours raises ValueError(what is allowed)."""
+"""Allowed values for errors with bounds; our own validators raise ValueError(allowed values)."""
 
 
 def allowed(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """What would have been allowed where an error was found in a document of a model."""
+    """The allowed values where an error was found in a document of a model."""
     kind = error["type"]
     if kind == "extra_forbidden":
         return _fields(error["loc"], model)
@@ -51,12 +51,12 @@ def allowed(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _choices(expected: str) -> str:
-    """Pydantic's "'A', 'B' or 'C'" as a plain list."""
+    """Formats pydantic's "'A', 'B' or 'C'" as a plain list."""
     return f"one of {expected.replace(' or ', ', ')}".replace("'", "")
 
 
 def _fields(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
-    """The fields where an unknown one was given, and the object that it was meant for."""
+    """The known fields at the place of an unknown one, and the object that it belongs to."""
     *path, unknown = place
     for name in path:
         if isinstance(name, str):
@@ -70,12 +70,12 @@ def _fields(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
 
 
 def _by_name(model: type[BaseModel]) -> dict[str, Any]:
-    """The types of a model's fields, by their names in the document."""
+    """The types of a model's fields by their names in the document."""
     return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401  # a type, such as X | None
-    """The models that a type speaks of."""
+    """The models inside a type."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for part in get_args(kind):

@@ -63,14 +63,14 @@ from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
 
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""OpenTelemetry's own variables, of which one says where traces go."""
+"""OpenTelemetry's own variables, one of which names the endpoint of traces."""
 STOP_TIMEOUT_S = 1.0
-"""Seconds to stop what runs when the drain is over; a worker that takes longer is killed."""
+"""Seconds to stop running work after the drain; a worker that takes longer is killed."""
 KILL_AFTER_S = 5.0
 """Seconds beyond the drain after which a front that has not ended is killed: its loop is stuck."""
 SWITCH_INTERVAL_S = 0.0005
-"""Longest that a thread which unpacks arrays keeps the interpreter from the event loop; others
-noticed Python's own 5 ms."""
+"""Longest time for which a thread that unpacks arrays holds the interpreter lock against the event
+loop; with Python's default of 5 ms other calls were delayed noticeably."""
 
 if TYPE_CHECKING:
     from opserve_server.telemetry.traces import Traces
@@ -79,7 +79,7 @@ log = logging.getLogger(__name__)
 
 
 class _Loop(uvloop.Loop):
-    """uvloop's own clock counts milliseconds; the times of events and of a history count less."""
+    """uvloop with a precise clock: its own counts milliseconds, too coarse for a history."""
 
     @override
     def time(self) -> float:
@@ -87,7 +87,7 @@ class _Loop(uvloop.Loop):
 
 
 def main() -> int:
-    """Serves until SIGTERM or SIGINT; the result is the exit status."""
+    """Serves until SIGTERM or SIGINT; returns the exit status."""
     try:
         settings = settings_of_environment()
         log_to_stderr(settings.log_level)
@@ -127,7 +127,7 @@ async def _serve(settings: Settings, guard: StopGuard) -> None:
 
 
 def _stopping_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; the second ends the drain, and the third the process."""
+    """Set by the first SIGTERM or SIGINT; the second ends the drain, the third the process."""
     stopping = asyncio.Event()
     serving = asyncio.current_task()
     assert serving is not None
@@ -137,7 +137,7 @@ def _stopping_on_signals() -> asyncio.Event:
         if stopping.is_set():
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
-            log.warning("told to stop again: work that still runs is given up")
+            log.warning("stopped again: ending work that still runs")
             serving.cancel()
         stopping.set()
 
@@ -148,22 +148,18 @@ def _stopping_on_signals() -> asyncio.Event:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncGenerator[Addresses]:
-    """A service that takes calls inside the `async with` block, and drains at its end.
+    """A service that accepts calls inside the `async with` block, and drains at its end.
 
     Raises:
-        StartFailed: An address cannot be bound, or others could reach it while there is no key, or
-            a worker does not become ready in time.
+        StartFailed: An address cannot be bound, or other machines could reach it without a key, or
+            a worker is not ready in time.
     """
     devices = new_devices(settings)
     shared_memory_name = new_shared_memory_name() if settings.shared_memory else ""
     accounts = Accounts(bytes_in_flight=settings.tenant_bytes_in_flight)
     metrics, traces = Metrics(), _traces()
-    unknown_keys, calls, keys = (
-        unknown_key_limits(settings),
-        call_limits(settings),
-        key_policy(settings),
-    )
-    guard = Guard(accounts, unknown_keys=unknown_keys, calls=calls, keys=keys)
+    limits, calls = unknown_key_limits(settings), call_limits(settings)
+    guard = Guard(accounts, unknown_keys=limits, calls=calls, keys=key_policy(settings))
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     service = Service(
         devices,
@@ -183,7 +179,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
             metrics.count("store_failures", identity.failures)
         administration = Administration(service, identity)
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
-        # Addresses are bound first, so that a taken one is told before any worker starts.
+        # Addresses are bound first, so that a taken one is reported before any worker starts.
         binding = bound_apis(service, guard, administration, conformance, metrics, settings)
         apis = await stack.enter_async_context(binding)
         for device in devices:
@@ -220,7 +216,7 @@ def call_limits(settings: Settings) -> CallLimits:
 
 
 def _traces() -> "Traces | None":
-    """Traces, where an endpoint is set; nothing of OpenTelemetry is imported where none is."""
+    """Traces where an endpoint is set; otherwise nothing of OpenTelemetry is imported."""
     endpoint = next((name for name in TRACE_ENDPOINTS if os.environ.get(name)), None)
     if endpoint is None:
         return None
@@ -233,7 +229,7 @@ def _traces() -> "Traces | None":
 
 
 def _observer(metrics: Metrics, refused: RefusedCalls, traces: "Traces | None") -> Observe:
-    """Tells each observer of what it looks at, and of nothing else: a Submit tells hundreds."""
+    """Sends each observer only its own kinds of observations: one Submit makes hundreds."""
     spans = () if traces is None else (traces.observe,)
     observers: Mapping[type[Observation], Sequence[Observe]] = {
         CallBegan: spans,
@@ -252,7 +248,7 @@ def _observer(metrics: Metrics, refused: RefusedCalls, traces: "Traces | None") 
 
 
 def new_devices(settings: Settings) -> list[Device]:
-    """The devices of the settings, named by profile and number; not started."""
+    """The devices in the settings, named by profile and number; not started."""
     return [
         Device(
             name=name,
@@ -279,7 +275,7 @@ def core_limits(settings: Settings) -> Limits:
 async def _conformance(
     service: Service, identity: Identity | None, settings: Settings
 ) -> AsyncGenerator[Conformance]:
-    """The calls of conformance, whose processes end with the block."""
+    """The conformance calls, whose worker processes end with the block."""
     limits = ConformanceLimits(
         elements=settings.conformance_elements_limit,
         multiply_adds=settings.conformance_multiply_adds_limit,

@@ -1,4 +1,4 @@
-"""`opserve bootstrap`: the first key with the scope admin, made in the store itself."""
+"""`opserve bootstrap`: creates the first key with the scope admin, directly in the store."""
 
 import argparse
 import asyncio
@@ -25,11 +25,11 @@ TENANT = "admin"
 
 
 class Administered(Exception):
-    """Somebody can administer the service already."""
+    """A caller can administer the service already."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the key on standard output and nothing else there; the result is the exit status."""
+    """Prints the key, and only the key, on standard output; returns the exit status."""
     parser = argparse.ArgumentParser(prog="opserve bootstrap", description=__doc__)
     parser.add_argument("--tenant", default=TENANT)
     parser.add_argument("--force", action="store_true")
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     except (Administered, OpserveError) as refused:
         sys.stderr.write(f"opserve: {refused}\n")
         return ExitStatus.FAILED
-    sys.stderr.write("This key is shown once and kept nowhere; OPSERVE_API_KEY takes it.\n")
+    sys.stderr.write("This key is shown only once; set OPSERVE_API_KEY to it.\n")
     sys.stdout.write(f"{text}\n")
     return ExitStatus.DONE
 
@@ -68,23 +68,24 @@ async def _bootstrap(settings: Settings, tenant: str, *, force: bool) -> str:
 
 
 async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> str:
-    """Makes a key with every scope, and its tenant where it is not there.
+    """Creates a key with every scope, and its tenant if it does not exist.
 
     Args:
-        store: Where.
-        tenant: Whose the key is.
-        force: Even if somebody can administer. Keys that were made here before are revoked then.
+        store: The store.
+        tenant: Tenant of the key.
+        force: Whether to create it even if a caller can administer; earlier bootstrap keys are
+            revoked then.
         now: Seconds since 1970.
 
     Raises:
-        Administered: Somebody can administer, and it is not forced.
-        InvalidArgument: 107000, the tenant's name is none.
+        Administered: A caller can administer, and force was not given.
+        InvalidArgument: 107000, the tenant's name is invalid.
         WrongState: 507000, the tenant was deleted.
         StoreUnavailable: 507901, the store does not answer.
     """
     directory = await store.directory()
     if is_administered(directory, now=now) and not force:
-        raise Administered("a key with the scope admin lives: use it, or give --force")
+        raise Administered("a key with the scope admin is active: use it, or give --force")
     entry = partial(_entry, at=now)
     principal = Principal(tenant=new_tenant_name(tenant), name=PRINCIPAL, scopes=frozenset(Scope))
     if tenant not in directory.tenants:
@@ -105,7 +106,7 @@ async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> st
 
 
 def _key_policy_detail(tenant: Tenant) -> Tenant:
-    """The same tenant, whose callers may call."""
+    """The same tenant, enabled and without a limit of calls."""
     return replace(tenant, disabled=False, quota=replace(tenant.quota, calls_per_s=None))
 
 

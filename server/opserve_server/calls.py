@@ -1,4 +1,4 @@
-"""What both APIs do alike: ids of calls, texts, errors that nobody foresaw, and readiness."""
+"""Steps common to both APIs: call ids, texts, unexpected errors and readiness."""
 
 import logging
 import re
@@ -26,10 +26,10 @@ from opserve_server.core.service import DeviceInfo
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TEXT_LIMIT = 512
 VALUES_LIMIT = 1024
-"""Of one list of numbers on either wire: no shape has more than 8, but a message has room for
-millions, which would be read before anything could refuse them."""
+"""Numbers in one list on either wire. No shape has more than 8, but a message has space for
+millions, which would be parsed before any check could reject them."""
 MEMBERS_LIMIT = 20_000
-"""Of one list of objects, likewise: the largest suite has 16,159 cases."""
+"""Objects in one list, for the same reason; the largest suite has 16,159 cases."""
 log = logging.getLogger(__name__)
 
 
@@ -41,11 +41,11 @@ def call_id(given: str | bytes | None) -> str:
 
 
 class ObservedCall:
-    """A call at work, in whose context the block runs; its begin and end are observed.
+    """Runs the block in the context of a call; reports its begin and end.
 
     Args:
         call: The call.
-        observe: Told of it.
+        observe: Observer.
     """
 
     __slots__ = ("_began_s", "_call", "_observe", "_token")  # not @contextmanager, which is slow
@@ -62,24 +62,24 @@ class ObservedCall:
     def __exit__(self, *_: object) -> None:
         call = self._call
         self._observe(CallEnded(call, time.perf_counter() - self._began_s))
-        call.headers = {}  # queued work and kept answers hold the call for longer
+        call.headers = {}  # queued work and kept answers keep the call alive for longer
         CALL.reset(self._token)
 
 
 def caller() -> Principal:
-    """Who makes the call at work, as the guard has said.
+    """The authenticated caller of the current call.
 
     Raises:
-        Unauthenticated: There is no call, or nobody has asked the guard about it.
+        Unauthenticated: There is no call, or the guard has not checked it.
     """
     call = CALL.get()
     if call is None or call.principal is None:
-        raise Unauthenticated("nobody asked the guard")
+        raise Unauthenticated("the guard has not checked this call")
     return call.principal
 
 
 def note_failure(error: OpserveError) -> None:
-    """The call at work is refused with an error."""
+    """Records an error as the failure of the current call."""
     call = CALL.get()
     if call is None:
         return
@@ -97,17 +97,17 @@ def note_failure(error: OpserveError) -> None:
 
 
 def retry_after_s(error: OpserveError) -> float:
-    """Seconds after which a call that was refused for lack of room may be tried again."""
+    """Seconds after which a call that was rejected for lack of capacity may be retried."""
     return error.retry_after_s if isinstance(error, QuotaExceeded) else RETRY_AFTER_S
 
 
 def end_of(error: OpserveError) -> str:
-    """Why the session that a call named was ended; empty where its client may open it again."""
+    """Reason why the call's session was ended; empty where its client may reopen it."""
     return error.ended if isinstance(error, HandleNotFound) else ""
 
 
 class QuotaMembers(TypedDict, total=False):
-    """What an answer tells of a quota, by the names on every wire."""
+    """Members of an answer about a quota, by their names on every wire."""
 
     limit: float
     use: float
@@ -115,14 +115,14 @@ class QuotaMembers(TypedDict, total=False):
 
 
 def quota_members(error: OpserveError) -> QuotaMembers:
-    """What an answer tells of the quota that refused a call; nothing where none did."""
+    """Members about the quota that rejected a call; empty where none did."""
     if not isinstance(error, QuotaExceeded):
         return {}
     return {"limit": error.limit, "use": error.use, "retry_after_s": error.retry_after_s}
 
 
 class BodyTooLarge(LimitExceeded):
-    """A body is larger than the service takes, however often it is sent (207012)."""
+    """A body is larger than the service accepts; a retry cannot succeed (207012)."""
 
     def __init__(self, parameter: str, *, limit: int, unit: str = "bytes") -> None:
         super().__init__(
@@ -135,7 +135,7 @@ class BodyTooLarge(LimitExceeded):
 
 
 def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgument:
-    """A message that does not fit its form on the wire (100000)."""
+    """A message that does not have its form on the wire (100000)."""
     return InvalidArgument(
         Status.ACL_ERROR_INVALID_PARAM,
         f"{parameter}: given {shortened(str(given))}, allowed {allowed}",
@@ -146,7 +146,7 @@ def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgum
 
 
 def internal_error(error: BaseException, *, call: str, request_id: str) -> OpserveError:
-    """Logs an error that nobody foresaw, whole, and gives what the caller may know of it."""
+    """Logs an unexpected error in full, and returns the error for the caller."""
     log.error("%s failed", call, exc_info=error, extra={"request_id": request_id})
     return OpserveError(Status.ACL_ERROR_INTERNAL_ERROR, "internal error")
 
@@ -160,5 +160,5 @@ def ready_profiles(devices: Iterable[DeviceInfo]) -> dict[str, bool]:
 
 
 def shortened(text: str) -> str:
-    """A text that fits the headers of both wires, whatever a caller made us repeat."""
+    """A text cut to a length that fits the headers of both wires."""
     return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 1]}…"

@@ -1,7 +1,7 @@
-"""The names in a client certificate that was verified, as either door learns them.
+"""Names in a verified client certificate, the same for both APIs.
 
-A certificate's names are its subject, as RFC 4514 writes it ("CN=ci,O=Farm": the most specific part
-first), and the names of its subjectAltName ("URI:spiffe://farm/ci", "DNS:ci.farm").
+The names are the subject in RFC 4514 form ("CN=ci,O=Farm", the most specific part first), and those
+of the subjectAltName ("URI:spiffe://farm/ci", "DNS:ci.farm").
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _PRINTABLE = range(0x20, 0x7F)
 
 
 def names_in_certificate(found: Mapping[str, Any] | None) -> Sequence[str]:
-    """The names, from what Python's ssl tells of the other end."""
+    """The names, from the peer certificate of Python's ssl."""
     if not found:
         return ()
     subject = ",".join("+".join(map(_written, part)) for part in reversed(found["subject"]))
@@ -38,7 +38,7 @@ def names_in_certificate(found: Mapping[str, Any] | None) -> Sequence[str]:
 
 
 def names_in_auth_context(found: Mapping[str, Iterable[bytes]]) -> Sequence[str]:
-    """The names, from what gRPC tells of the other end."""
+    """The names, from the auth context of gRPC."""
     subject = (name.decode() for name in found.get("x509_subject", ()))
     alternatives = (
         f"{kind}:{name.decode()}"

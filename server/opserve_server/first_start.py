@@ -1,4 +1,4 @@
-"""A first start: another program compiles the kernels of a service, and this one tells how far."""
+"""First start: compiles the kernels of a service in another process, and logs the progress."""
 
 import asyncio
 import logging
@@ -13,23 +13,23 @@ from opserve_server.serving import StartFailed
 
 _INTERVAL_S = 5.0  # between two lines of the log
 _TIMEOUT_S = 540.0
-"""For half a minute's work of two cores; others may be at work there."""
+"""Half a minute's work of two cores, with time for other load."""
 
 log = logging.getLogger(__name__)
 
 
 async def compile_missing(kernels: Sequence[str]) -> None:
-    """Has modules compiled that no process has compiled so far.
+    """Compiles modules that were never compiled.
 
     Raises:
-        StartFailed: They cannot be, or not in time.
+        StartFailed: They cannot be compiled, or not in time.
     """
     folders = folders_of(kernels).values()
     if all(folder.exists() for folder in folders):
         return
     command = [sys.executable, "-m", "opserve_server.warmup", *kernels]
-    # Not by the loop, whose fork gRPC complains of. A line on standard output means ready, and a
-    # key that interrupts means this process, which ends the other one.
+    # Not in this process: gRPC does not support its fork. A line on standard output means ready. An
+    # interrupt from the terminal is for this process, which ends the other one.
     program = await asyncio.to_thread(
         partial(subprocess.Popen, command, stdout=subprocess.DEVNULL, process_group=0)
     )
@@ -47,7 +47,7 @@ async def compile_missing(kernels: Sequence[str]) -> None:
 
 
 async def _tell_of_compiling(folders: Collection[Path]) -> None:
-    """Tells how far kernels are compiled, until all are."""
+    """Logs the progress of the compilation until it is complete."""
     while (begun := sum(folder.exists() for folder in folders)) < len(folders):
         log.info("compiling kernels, once: %d of %d modules", begun, len(folders))
         await asyncio.sleep(_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""The one guard: who calls, and whether it may. Every door asks it before every call."""
+"""Guard: authenticates and authorises every call of every API."""
 
 import asyncio
 import time
@@ -27,12 +27,12 @@ from opserve_server.open_calls import CallLimits, CallSlot, OpenCalls
 from opserve_server.unknown_keys import UnknownKeyLimits, UnknownKeys
 
 AUTHORIZATION = "authorization"
-"""The header, on both wires, that no observer sees."""
+"""The header on both wires that no observer sees."""
 _SCHEME = "bearer"
 
 Part = TypeVar("Part")
 UNAUTHENTICATED = Principal(tenant="", name="", scopes=frozenset())
-"""Whoever calls what everybody may."""
+"""The principal of unauthenticated callers of methods without a scope."""
 
 
 def _no_names() -> Sequence[str]:
@@ -41,12 +41,12 @@ def _no_names() -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What came with a call; what costs time is asked for when it is needed.
+    """Credentials of a call; expensive ones are computed on demand.
 
     Attributes:
-        authorization: The header of that name, a secret; None where there is none.
-        certificate: Subject and names of the verified client certificate, as Directory has them.
-        peer: The address it came from, without a port.
+        authorization: The header of that name, a secret; None without one.
+        certificate: Subject and names of the verified client certificate, as in Directory.
+        peer: The caller's address without a port.
     """
 
     authorization: str | None = field(default=None, repr=False)
@@ -55,7 +55,7 @@ class Credentials:
 
 
 class KeyPolicy(Enum):
-    """When callers need a key."""
+    """Conditions under which callers need a key."""
 
     ALWAYS = auto()
     FROM_THE_FIRST_KEY = auto()
@@ -63,18 +63,18 @@ class KeyPolicy(Enum):
 
 
 class Guard:
-    """Knows who may call.
+    """Authenticates callers and admits their calls.
 
     Args:
-        accounts: Of the tenants; they count calls.
-        guesses: Bounds on unknown keys.
+        accounts: Accounts of the tenants; they count calls.
+        unknown_keys: Bounds on unknown keys.
         calls: Bounds on open calls.
-        keys: When callers need a key.
+        keys: Condition under which callers need a key.
         clock: Seconds since 1970.
 
     Attributes:
-        open_calls: The places of all calls.
-        keyless: Whether everybody is LOCAL; never again once there was a key.
+        open_calls: The slots of all calls.
+        keyless: Whether every caller is LOCAL; false for good once a key exists.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Guard:
         self.keyless = keys is not KeyPolicy.ALWAYS
 
     def refresh(self, directory: Directory) -> None:
-        """Knows from now on what is in a new snapshot; answers of those who may not call end."""
+        """Replaces the directory; ends the answers of callers that are no longer permitted."""
         self._directory = directory
         if not directory.keyless:
             self.note_keys()
@@ -110,50 +110,51 @@ class Guard:
                 waiting.reschedule(0.0)
 
     def note_keys(self) -> None:
-        """Requires a key from now on, unless the policy is that none ever is."""
+        """Requires a key from now on, unless the policy is to require none."""
         self.keyless = self._keys is KeyPolicy.NEVER
 
     def enter(
         self, call: Call, credentials: Credentials, scope: Scope | None, *, is_watch: bool = False
     ) -> CallSlot:
-        """Recognises the caller and takes a place, before anything else of the call is received.
+        """Authenticates the caller and takes a slot, before anything else of the call is received.
 
         Args:
             call: The call.
-            credentials: What came with it.
-            scope: The scope that it requires; None admits everybody.
+            credentials: Its credentials.
+            scope: The required scope; None admits every caller.
             is_watch: Whether it is a watch.
 
         Raises:
-            Unauthenticated: It is not known who calls.
-            TooManyGuesses: The address has shown too many unknown keys.
+            Unauthenticated: The caller is not authenticated.
+            TooManyUnknownKeys: The address has sent too many unknown keys.
             LimitExceeded: The caller's tenant has too many open calls.
             Unavailable: The service ends.
         """
         principal = UNAUTHENTICATED if scope is None else self._caller(credentials)
         call.principal = principal
         if principal is UNAUTHENTICATED:
-            # An address that leaves answers unread over one wire is still answered over the other.
+            # Per wire: an address that leaves answers unread over one is still answered over the
+            # other.
             peer = f"{call.api} {credentials.peer()}"
             return self.open_calls.take_unauthenticated(peer, is_watch=is_watch)
         self._check_tenant(principal)
         return self.open_calls.take(principal.tenant)
 
     async def admit(self, call: Call, scope: Scope | None) -> None:
-        """Lets a call that has a place begin when it is the turn of its tenant.
+        """Admits a call with a slot when fair admission lets its tenant pass.
 
         Raises:
             PermissionDenied: The caller lacks the scope.
             QuotaExceeded: Its tenant has made too many calls in a second.
         """
-        assert call.principal is not None, "it has a place"
+        assert call.principal is not None, "enter comes first"
         await self.turn(call)
         admit_slices_by(partial(self._admission.admitted, call.principal.tenant, object()))
         if scope is not None:
             self.check(call.principal, scope)
 
     async def turn(self, call: Call) -> None:
-        """Waits until it is the turn of the call's tenant: before its begin, and each answer."""
+        """Waits for fair admission of the call's tenant, before the call and before each answer."""
         tenant = None if call.principal is None else call.principal.tenant
         await self._admission.admitted(tenant, call)
 
@@ -161,7 +162,7 @@ class Guard:
         return LOCAL if self.keyless else self._authenticated(credentials)
 
     def check(self, principal: Principal, scope: Scope) -> None:
-        """Refuses a principal without a scope, or with none any more; raises as admit does."""
+        """Rejects a principal without the scope, or no longer valid; raises as admit does."""
         self._check_tenant(principal)
         if scope not in principal.scopes:
             raise PermissionDenied(principal, scope=f"the scope {scope.value}")
@@ -173,21 +174,21 @@ class Guard:
             raise Unauthenticated("the tenant is disabled", principal=principal)
 
     def recheck(self, call: Call, credentials: Credentials) -> None:
-        """Refuses a caller whose key has ended since it was admitted; a long answer ends then."""
+        """Rejects a caller whose key became invalid after admission; a long answer ends then."""
         principal = call.principal
         if self.keyless or principal in {UNAUTHENTICATED, LOCAL}:
             return
         if self._authenticated(credentials) != principal:
-            raise Unauthenticated("a key that is another's by now", principal=principal)
+            raise Unauthenticated("a key that has another principal now", principal=principal)
 
     async def while_allowed(
         self, parts: AsyncIterable[Part], call: Call, credentials: Credentials
     ) -> AsyncGenerator[Part]:
-        """The parts of a long answer, each in the turn of its tenant.
+        """The parts of a long answer, each after fair admission of its tenant.
 
         Raises:
-            Unauthenticated: The caller's key has ended, also while no part comes.
-            TooManyGuesses: So it has, and its address has shown too many unknown keys.
+            Unauthenticated: The caller's key became invalid, also while no part is sent.
+            TooManyUnknownKeys: The same, and its address has sent too many unknown keys.
         """
         each, recheck = aiter(parts), partial(self.recheck, call, credentials)
         while (part := await self._next(each, recheck)) is not None:
@@ -196,7 +197,7 @@ class Guard:
             yield part
 
     async def _next(self, parts: AsyncIterator[Part], recheck: Callable[[], None]) -> Part | None:
-        recheck()  # from here on each look at the store asks
+        recheck()  # from here on each refresh of the directory does it
         waiting = asyncio.timeout(None)
         self._waiting[waiting] = recheck
         try:
@@ -210,15 +211,15 @@ class Guard:
             self._waiting.pop(waiting, None)
 
     def end_with_key(self, waiting: asyncio.Timeout, call: Call, credentials: Credentials) -> None:
-        """Lets a timeout expire when the caller's key ends; `forget` ends that."""
+        """Expires a timeout when the caller's key becomes invalid, until `forget`."""
         self._waiting[waiting] = partial(self.recheck, call, credentials)
 
     def forget(self, waiting: asyncio.Timeout) -> None:
-        """Leaves a timeout alone from now on."""
+        """Stops watching a timeout."""
         self._waiting.pop(waiting, None)
 
     def take_uses(self) -> Mapping[str, float]:
-        """When keys were used last, by id, in seconds since 1970; each is told once."""
+        """Time of the last use of keys by id, seconds since 1970, since the previous call."""
         used, self._used = self._used, {}
         return used
 
@@ -234,7 +235,7 @@ class Guard:
 
     def _principal_of_key(self, authorization: str, peer: Callable[[], str]) -> Principal:
         scheme, _, text = authorization.partition(" ")
-        # What has another length is no key; a longer text would cost the time of its hash.
+        # A text of another length is no key; hashing a longer one would cost time.
         well_formed = scheme.lower() == _SCHEME and len(text) == LENGTH
         record = self._directory.keys.get(sha256_of(text)) if well_formed else None
         now = self._clock()
@@ -260,11 +261,12 @@ _Waiting = tuple[object, asyncio.Future[None]]
 
 @dataclass(slots=True)
 class _TenantQueue:
-    """Of a tenant, from when a call passed until a turn of the loop in which none did.
+    """Calls of a tenant, from an admission until an iteration of the loop without one.
 
     Attributes:
-        passed: The call that did, while it may once more: a short one is answered in its turn.
-        waiting: The others, with what tells each that it is their turn.
+        passed: The latest admitted call, while it may pass once more: a short call is answered in
+            the iteration of its admission.
+        waiting: The other calls, each with a future that is done at its admission.
     """
 
     admitted: object | None
@@ -272,22 +274,22 @@ class _TenantQueue:
 
 
 class FairAdmission:
-    """Lets one call of each tenant pass in each turn of the event loop, in the order they come.
+    """Fair admission: at most one call per tenant and loop iteration, in the order of arrival.
 
-    Many calls of one tenant that come at once, or whose waits end at once, then stand beside a call
-    of another and not before it. A tenant that is alone waits for nothing. There are no more in
-    line than calls at work.
+    Many calls of one tenant that arrive or resume at once then delay a call of another tenant by
+    one call, not by all of them. A tenant that is alone never waits. The queues hold no more than
+    the open calls.
     """
 
     def __init__(self) -> None:
         self._queues: dict[str | None, _TenantQueue] = {}
 
     async def admitted(self, tenant: str | None, call: object) -> None:
-        """Waits for one's turn.
+        """Waits until the call is admitted.
 
         Args:
-            tenant: In whose line; None for all of whom nobody knows who they are.
-            call: Who passes.
+            tenant: The tenant; None for all unauthenticated callers, which share one queue.
+            call: The call.
         """
         loop = asyncio.get_running_loop()
         queue = self._queues.get(tenant)

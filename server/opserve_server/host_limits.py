@@ -1,4 +1,4 @@
-"""Settings beside what the machine, or the container, has: fewer threads, and memory that fits."""
+"""Limits of the machine or container: adapts the numbers of threads, checks the memory."""
 
 import logging
 
@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 def within_host_limits(settings: Settings) -> Settings:
-    """The settings with no more threads and processes than there are processors.
+    """The settings with at most as many threads and processes as processors.
 
     Raises:
         SettingRefused: One device alone has more memory than the container allows.
@@ -23,12 +23,12 @@ def within_host_limits(settings: Settings) -> Settings:
     }
     for name in fewer:
         given = getattr(settings, name)
-        log.warning("%s: given %d, lowered to the %d processors there are", name, given, cpus)
+        log.warning("%s: given %d, lowered to the %d available processors", name, given, cpus)
     return settings.model_copy(update=fewer)
 
 
 def _check_memory(settings: Settings) -> None:
-    """Memory is taken as it is used, so devices may share what none of them exceeds alone."""
+    """Memory is used on demand, so several devices may together exceed the limit."""
     limit = memory_limit_bytes()
     if limit is None:
         return

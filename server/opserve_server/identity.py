@@ -1,4 +1,4 @@
-"""What the guard knows and what it saw, kept in step with the store."""
+"""Synchronisation of the guard and the accounts with the store."""
 
 import asyncio
 import logging
@@ -13,32 +13,32 @@ from opserve_server.guard import Guard
 from opserve_server.store.store import Store
 
 USES_INTERVAL_S = 30.0
-"""Seconds between two times that device time and last uses of keys are written down; a service that
-is killed forgets what it did not write. No setting: fewer would lose more of a day's quota at a
-kill, and one small transaction in so long costs nobody anything."""
+"""Seconds between two writes of device time and last uses of keys; a service that is killed loses
+what it has not written. No setting: a longer interval would lose more of a day's quota at a kill,
+and one small transaction in 30 s costs nothing noticeable."""
 FORGETTING_INTERVAL_S = 3600.0
-"""Seconds between two times that old entries of the audit are forgotten: days are counted."""
+"""Seconds between two deletions of old audit entries, whose age is counted in days."""
 _DAY_S = 86_400.0
 
 log = logging.getLogger(__name__)
 
 
 class Identity:
-    """Brings the guard what is in the store, and the store what the guard saw.
+    """Brings the contents of the store to the guard, and the records of the guard to the store.
 
-    While the store does not answer, or its file is gone, keys known before go on to work, nothing
-    is changed, and a guard never falls back to calls without keys.
+    While the store does not answer, or its file is missing, known keys stay valid and nothing
+    changes; the guard never falls back to calls without keys.
 
     Args:
-        guard: Decides who may call.
-        service: Ends the sessions of tenants that are gone or disabled, and counts their usage.
-        store: Knows who may.
-        refused: Refused callers that the store is to keep.
-        audit_retention_days: For how long it keeps the audit.
+        guard: Authenticates callers.
+        service: Ends the sessions of deleted and disabled tenants, and counts usage.
+        store: Lists tenants, keys and certificates.
+        refused: Rejected callers for the audit.
+        audit_retention_days: Days for which the audit is kept.
         clock: Seconds since 1970.
 
     Attributes:
-        store: Knows who may.
+        store: Lists tenants, keys and certificates.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class Identity:
         return self._failures
 
     async def refresh(self) -> Directory:
-        """Knows who may call as it is now; asked for at once after a change.
+        """Loads the current directory; called at once after a change.
 
         Raises:
             StoreUnavailable: The store does not answer.
         """
-        async with self._refreshing:  # what was read first never takes the place of what is newer
+        async with self._refreshing:  # an older read never replaces a newer one
             directory = await self.store.directory()
             self._service.renew_tenants(directory.tenants.values())
             self._guard.refresh(directory)
             return directory
 
     async def keep(self, *, interval_s: float) -> None:
-        """Keeps both in step until it is cancelled."""
+        """Synchronises until it is cancelled."""
         loop = asyncio.get_running_loop()
         uses_due_s = loop.time() + USES_INTERVAL_S
         forgetting_due_s = loop.time()
@@ -94,7 +94,7 @@ class Identity:
                 await self._forget_old()
 
     async def begin(self) -> Directory:
-        """Knows who may call, and what they used today.
+        """Loads the directory and today's usage.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -103,24 +103,24 @@ class Identity:
         return await self.refresh()
 
     async def stop(self) -> None:
-        """Writes down what was seen last."""
+        """Writes the latest records."""
         await self._refused.flush(self.store.audit.record)
         await self._write_uses()
 
     async def poll(self) -> None:
-        """Refreshes; a store that fails changes nothing, and is logged."""
+        """Refreshes; a failing store changes nothing, and is logged."""
         try:
             await self.refresh()
         except StoreUnavailable:
             if self._store_answered:
-                log.warning("the store does not answer: who may call stays as it was")
+                log.warning("the store does not answer: tenants and keys stay as they were")
             self._store_answered = False
             self._failures += 1
-            if self.store.has_had_keys():  # of a file that took the place of the one opened here
+            if self.store.has_had_keys():  # another process may have replaced the opened file
                 self._guard.note_keys()
-        except Exception:  # what a store may hold that this opserve does not know
+        except Exception:  # the store may have contents of a newer version
             self._failures += 1
-            log.exception("the store is not understood: who may call stays as it was")
+            log.exception("the store cannot be read: tenants and keys stay as they were")
         else:
             self._store_answered = True
 
@@ -128,12 +128,12 @@ class Identity:
         await self._service.accounts.book.save(self.store.usage)
         try:
             await self.store.keys.touch(self._guard.take_uses())
-        except Exception:  # nothing depends on it
-            log.exception("last uses of keys are not written down")
+        except Exception:  # nothing depends on it; the next write has newer values
+            log.exception("last uses of keys were not stored")
 
     async def _forget_old(self) -> None:
         now = self._clock()
         try:
             await self.store.audit.forget(before=now - self._retention_s, now=now)
-        except Exception:  # they are forgotten later
-            log.exception("old entries of the audit are not forgotten yet")
+        except Exception:  # the next attempt deletes them
+            log.exception("old audit entries were not deleted")

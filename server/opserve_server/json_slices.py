@@ -1,7 +1,7 @@
-"""Large JSON documents in parts, so that none holds the event loop for long.
+"""Large JSON documents in parts, so that no part blocks the event loop for long.
 
-The measure of a part is its values and its bytes: the slowest values, in small commands, take 0.7
-microseconds each, and bytes of a text in base64 three nanoseconds.
+Parts are measured in values and bytes: the slowest values, in small commands, take 0.7 microseconds
+each, and bytes of base64 text three nanoseconds.
 """
 
 import re
@@ -13,32 +13,32 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.time_slices import end_slice
 
 VALUES_AT_ONCE = 2**13
-"""Values that are parsed in one turn of the event loop at most."""
+"""Values parsed in one iteration of the event loop at most."""
 BYTES_AT_ONCE = 2**18
-"""Bytes that are parsed in one turn of the event loop at most."""
+"""Bytes parsed in one iteration of the event loop at most."""
 VALUES_LIMIT = 2**19
 """Values of a document that is parsed in parts."""
 _VALUES_OF_A_PART, _BYTES_OF_A_PART = VALUES_AT_ONCE // 4, BYTES_AT_ONCE // 4
-"""Behind which a part ends: its last element may be as large as the rest."""
+"""Thresholds after which a part ends: its last element may be as large as the rest."""
 _BYTES_A_TURN = 2**11
-"""Bytes that are searched in one turn of the event loop; each of them may be a token."""
+"""Bytes scanned in one iteration of the event loop; each may be a token."""
 _TOKEN = re.compile(rb'[^"\[\]{},:]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:])', re.DOTALL)
 _IN_OBJECT, _IN_LIST = 1, 2
 """Depths of the members of the document, and of the elements of a list among them."""
 
 
 def check_values(document: bytes, parameter: str) -> None:
-    """Refuses a document of too many bytes or values (100000), before one is read."""
+    """Rejects a document of too many bytes or values (100000) before parsing it."""
     _check_bytes(document, parameter)
     if (values := _values_in(document)) > VALUES_AT_ONCE:
         raise _too_many(parameter, f"some {values} values", VALUES_AT_ONCE)
 
 
 async def parts_of(document: bytes, member: str) -> AsyncGenerator[bytes]:
-    """Documents of few values and bytes each, which together have what a document has.
+    """Splits a document into documents of few values and bytes each.
 
-    A small document is its only part. Else the first part has all but the elements of the list
-    `member`, and each of the others some of these elements alone.
+    A small document is its only part. Otherwise the first part has everything except the elements
+    of the list `member`, and each other part has some of these elements alone.
 
     Raises:
         InvalidArgument: 100000, the document has too many values, or too many values or bytes
@@ -60,9 +60,9 @@ async def parts_of(document: bytes, member: str) -> AsyncGenerator[bytes]:
 
 
 async def _cuts(document: bytes, member: str) -> list[int]:
-    """Places of a list: its beginning, commas between parts of it, and its end.
+    """Positions in a list: its begin, commas between parts, and its end.
 
-    Where there is no such list, or the search meets a text that no part could have, the end of the
+    Without such a list, or at a text that no part could have, the position is the end of the
     document.
     """
     scan = _Scan(member)
@@ -81,11 +81,11 @@ async def _cuts(document: bytes, member: str) -> list[int]:
 
 
 class _Scan:
-    """Looks for the list of a key, token by token; a text is one token.
+    """Scanner that finds the list of a key, token by token; a text is one token.
 
     Attributes:
-        cuts: Places of the list so far.
-        ended: Whether they are all.
+        cuts: Positions of the list so far.
+        ended: Whether the positions are complete.
         values: Values so far.
     """
 
@@ -94,7 +94,7 @@ class _Scan:
         self.cuts: list[int] = []
         self.ended = False
         self.values = self._values_before = self._depth = 0
-        self._text = b""  # the last one of the outermost object
+        self._text = b""  # the latest text of the outermost object
 
     def take(self, token: bytes, place: int) -> None:
         """The next token.
@@ -141,7 +141,7 @@ class _Scan:
 
 
 def _values_in(document: bytes) -> int:
-    """Values of a document, as its commas, colons and opening brackets count them."""
+    """Values of a document, estimated by its commas, colons and opening brackets."""
     return sum(map(document.count, (b",", b":", b"[", b"{")))
 
 

@@ -1,4 +1,4 @@
-"""Arrays in .npz and .npy files of strangers: bounded before they are unpacked, no pickles."""
+"""Untrusted .npz and .npy files: bounded before they are unpacked, never unpickled."""
 
 import asyncio
 import io
@@ -37,7 +37,8 @@ _ZIP64_BYTES = 20
 _ENTRY_BYTES = 4096
 
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-"""By version. NumPy writes version 3.0 for named fields alone, which no plain numbers have."""
+"""Readers by version. NumPy writes version 3.0 only for named fields, which plain numbers never
+have."""
 _HEADER_LIMIT = 10_000
 _PIECE_BYTES = 2**17
 _SIZES = range(2**63)
@@ -56,20 +57,20 @@ class _Header:
     shape: tuple[int, ...]
 
 
-# What zipfile raises over bytes that are no archive, beside BadZipFile: it checks few numbers of
-# a directory before it computes with them.
+# Errors of zipfile for invalid bytes, beside BadZipFile: it checks few numbers of a directory
+# before it computes with them.
 _ZIP_ERRORS = (
     zipfile.BadZipFile,
-    NotImplementedError,  # a version or packing that it does not know
-    RuntimeError,  # a member that is encrypted
+    NotImplementedError,  # an unsupported version or compression
+    RuntimeError,  # an encrypted member
     EOFError,
     zlib.error,
     struct.error,
-    ValueError,  # a negative place; names that are no UTF-8
-    OverflowError,  # a place beyond those of a file
+    ValueError,  # a negative offset; names that are not UTF-8
+    OverflowError,  # an offset beyond the range of a file
     OSError,  # the same, of a file on disk
 )
-# What NumPy's reader raises on headers that are none, beside the ValueError that it documents.
+# Errors of NumPy's reader for invalid headers, beside the documented ValueError.
 _HEADER_ERRORS = (
     ValueError,
     SyntaxError,  # a descr that names no dtype
@@ -84,11 +85,11 @@ _HEADER_ERRORS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayLimits:
-    """What a file may hold.
+    """Bounds on a file.
 
     Attributes:
         arrays: Number of arrays.
-        unpacked_bytes: Bytes of all of them, unpacked.
+        unpacked_bytes: Bytes of all arrays, unpacked.
     """
 
     arrays: int
@@ -99,13 +100,13 @@ def load_arrays(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> dic
     """The arrays of a file by name, row-major and little-endian.
 
     Args:
-        file: An .npz file, or one .npy file, whose array is called "tensor".
+        file: An .npz file, or one .npy file, whose array is named "tensor".
         size_bytes: Its size.
-        limits: What it may hold.
+        limits: Bounds on its contents.
 
     Raises:
-        InvalidArgument: 100000, it is no such file, or holds what is not plain numbers.
-        BodyTooLarge: 207012, it holds more than the limits allow.
+        InvalidArgument: 100000, it is no such file, or has values other than plain numbers.
+        BodyTooLarge: 207012, its contents exceed the limits.
     """
     if not _is_zip(file):
         return {SINGLE: _read_array(SINGLE, file, size_bytes)}
@@ -114,7 +115,7 @@ def load_arrays(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> dic
 
 
 def unpacked_bytes(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> int:
-    """What the arrays of a file take at most once they are unpacked; raises as load_arrays does."""
+    """Bytes of the arrays of a file after unpacking, at most; raises as load_arrays does."""
     if not _is_zip(file):
         return size_bytes
     with _opened(file, size_bytes, limits) as archive:
@@ -124,11 +125,11 @@ def unpacked_bytes(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> 
 async def unpacked(
     file: IO[bytes], size_bytes: int, *, limits: ArrayLimits, in_flight: Reservation
 ) -> dict[str, Array]:
-    """The arrays of a file, as load_arrays has them.
+    """The arrays of a file, as from load_arrays.
 
-    Their bytes are held, and refused where the tenant may not have them (QuotaExceeded), before
-    anything is unpacked. A thread cannot be stopped, so a cancellation waits until it has ended:
-    the caller keeps the charge and the file for as long as the thread uses them.
+    Their bytes are reserved, or rejected beyond the tenant's quota (QuotaExceeded), before anything
+    is unpacked. A thread cannot be stopped, so a cancellation waits for its end: the caller keeps
+    the reservation and the file for as long as the thread uses them.
     """
     reading = asyncio.to_thread(unpacked_bytes, file, size_bytes, limits=limits)
     claimed = await to_its_end(reading)
@@ -139,7 +140,7 @@ async def unpacked(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArray:
-    """An array whose bytes come in pieces.
+    """An array whose bytes are produced in pieces.
 
     Attributes:
         name: Its name in the file.
@@ -155,7 +156,7 @@ class StoredArray:
 
 
 async def archive_of(arrays: Iterable[StoredArray]) -> AsyncGenerator[bytes]:
-    """An .npz file in pieces, not compressed: no array is ever held whole.
+    """An .npz file in pieces, not compressed; no array is ever in memory as a whole.
 
     Sizes and CRC-32 of a member follow its bytes, in a data descriptor, and in the directory.
     """
@@ -178,7 +179,7 @@ async def archive_of(arrays: Iterable[StoredArray]) -> AsyncGenerator[bytes]:
 
 
 class _Written:
-    """A file that cannot be sought in; zipfile then writes what it knows late behind a member."""
+    """A file without seek; zipfile then writes sizes and checksums after a member."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -188,13 +189,13 @@ class _Written:
         return len(data)
 
     def flush(self) -> None:
-        """Keeps nothing back."""
+        """Does nothing: no data is buffered."""
 
     def close(self) -> None:
-        """Holds nothing open."""
+        """Does nothing: no file is open."""
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """The bytes written since the previous call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
@@ -208,7 +209,7 @@ def _is_zip(file: IO[bytes]) -> bool:
 
 @contextmanager
 def _opened(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> Generator[zipfile.ZipFile]:
-    """An archive; whatever zipfile stumbles over inside the block is its sender's fault."""
+    """An archive; any error of zipfile inside the block is an invalid argument."""
     _check_directory(file, size_bytes, limits)
     try:
         with zipfile.ZipFile(file) as archive:
@@ -220,7 +221,7 @@ def _opened(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> Generator[
 
 
 def _check_directory(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> None:
-    """Bounds the list of members, which zipfile reads whole whatever its length."""
+    """Bounds the list of members, which zipfile reads as a whole."""
     file.seek(max(size_bytes - _END.size - _ZIP64_BYTES, 0))
     tail = file.read()
     file.seek(0)
@@ -234,11 +235,11 @@ def _check_directory(file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> N
 
 
 def _members(archive: zipfile.ZipFile, limits: ArrayLimits) -> list[zipfile.ZipInfo]:
-    """The members, few and small enough."""
+    """The members, within the limits."""
     members = archive.infolist()
     if len(members) > limits.arrays:
         raise BodyTooLarge("tensors", limit=limits.arrays, unit="arrays")
-    # A member never unpacks to more than it claims: zipfile stops there and finds the wrong sum.
+    # A member never unpacks to more than it claims: zipfile stops there and finds a wrong checksum.
     if sum(member.file_size for member in members) > limits.unpacked_bytes:
         raise BodyTooLarge("tensors", limit=limits.unpacked_bytes, unit="bytes unpacked")
     return members
@@ -272,10 +273,10 @@ def _read_array(name: str, file: IO[bytes], size_bytes: int) -> Array:
 
 
 def _read_elements(name: str, file: IO[bytes], dtype: np.dtype[Any], count: int) -> Array:
-    """The elements in their order, little-endian.
+    """The elements in order, little-endian.
 
-    Pieces keep the copies short that zipfile makes while it holds the interpreter's lock, and which
-    the event loop waits for; and an array takes no more memory than its bytes.
+    Pieces limit the time for which zipfile holds the interpreter lock while the event loop waits,
+    and an array takes no more memory than its bytes.
     """
     flat = np.empty(count, dtype.newbyteorder("<"))
     step = _PIECE_BYTES // dtype.itemsize
@@ -292,8 +293,8 @@ def _read_elements(name: str, file: IO[bytes], dtype: np.dtype[Any], count: int)
 def _read_header(name: str, file: IO[bytes]) -> _Header:
     """The header; the file is then at the first element.
 
-    NumPy's reader reads as many bytes as a header claims to have: it is given no more than a header
-    may have, so that none is held which is longer.
+    NumPy's reader reads as many bytes as a header claims, so it gets no more than a header may
+    have.
     """
     head = io.BytesIO(file.read(_HEADER_LIMIT))
     try:

@@ -1,11 +1,12 @@
-"""Open calls: how many each tenant and all strangers together have, and what their messages take.
+"""Open calls: bounds on their number and messages, per tenant and for all unauthenticated callers.
 
-A call takes a place once its caller is recognised and returns it when its answer is sent. A tenant
-without a free place is refused. A stranger, who may call what needs no key, is not: the eldest call
-of the address with most of them ends, so that probes are answered when all places are taken.
+A call takes a slot once its caller is authenticated and returns it after its answer is sent. A
+tenant without a free slot is rejected. An unauthenticated caller of a method without a scope is
+not: the oldest call of the address with most of them is evicted, so that probes are answered when
+all slots are taken.
 
-A call whose client reads nothing does not end, because gRPC sends the end behind the answer. Such
-calls count until they end, and an address with many of them is refused.
+A call whose client reads nothing does not end, because gRPC sends the status after the answer. Such
+calls count until they end, and an address with many of them is rejected.
 """
 
 import asyncio
@@ -23,15 +24,16 @@ from opserve_server.core.tenants import Resource
 MessageT = TypeVar("MessageT")
 Receive = Callable[[], Awaitable[MessageT]]
 _MEMORY_FACTOR = 8
-"""Memory that a stranger's message may take, in its own sizes: its frames, which a hostile client
-makes small, and what the allocator keeps of those that ended."""
+"""Memory of an unauthenticated caller's message as a multiple of its size: its frames, which a
+hostile client makes small, and memory that the allocator keeps of earlier ones."""
 _FRAMES_FACTOR = 3
-"""Memory that an arriving message may take, in its own sizes: frames of 24 bytes need 2.9."""
+"""Memory of an arriving message as a multiple of its size: frames of 24 bytes need 2.9."""
 _SMALL_BYTES = 64 * 2**10
-"""Largest message that a call beyond the quota of its tenant may keep, bytes: what frees something
-is smaller."""
+"""Largest message that a call beyond the quota of its tenant may keep, bytes; a command that frees
+resources is smaller."""
 _BEYOND_QUOTA_S = 3.0
-"""Time in which a message beyond the quota arrives while another call waits to receive one."""
+"""Seconds in which a message beyond the quota must arrive while another call waits to receive
+one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,11 @@ class CallLimits:
 
     Attributes:
         of_tenant: Open calls of one tenant.
-        of_strangers: Open calls of all strangers; half of them may be watches.
-        strangers_bytes: Bytes that messages of all strangers may take while they arrive.
+        unauthenticated_calls: Open calls of all unauthenticated callers; half of them may be
+            watches.
+        unauthenticated_bytes: Bytes of all arriving messages of unauthenticated callers.
         message_bytes: Bytes of the largest message over gRPC and JSON body over REST.
-        silence_s: Seconds within which a message arrives once its call waits for it.
+        silence_s: Seconds within which an awaited message must arrive.
     """
 
     of_tenant: int
@@ -58,10 +61,10 @@ class TenantCalls:
     """Open calls of a tenant, of which one at a time receives a message beyond its quota.
 
     Attributes:
-        calls: How many there are.
-        beyond: The one that receives has it.
-        waiting: Calls that wait for it.
-        deadline: Of the one that receives.
+        calls: Number of open calls.
+        beyond: Lock of the call that receives beyond the quota.
+        waiting: Calls that wait for the lock.
+        deadline: Deadline of the receiving call.
     """
 
     calls: int = 0
@@ -71,7 +74,7 @@ class TenantCalls:
 
 
 class TenantShare:
-    """The share of a tenant's call: a message counts among the bytes in flight."""
+    """Share of a tenant's call: its message counts towards the bytes in flight."""
 
     def __init__(self, tenant: TenantCalls, reservation: Reservation, limits: CallLimits) -> None:
         self._tenant = tenant
@@ -80,23 +83,23 @@ class TenantShare:
         self._silence_s = limits.silence_s
 
     def enter(self, _: "CallSlot") -> None:
-        """The call begins."""
+        """Counts the call."""
         self._tenant.calls += 1
 
     def leave(self, _: "CallSlot") -> None:
-        """The call has ended."""
+        """Releases the call."""
         self._tenant.calls -= 1
         self._reservation.update(0)
 
     def keep(self, size_bytes: int) -> None:
-        """Counts the message that the call keeps; see Place.keep."""
+        """Counts the message that the call keeps; see CallSlot.keep."""
         self._reservation.update(0)
         if size_bytes > _SMALL_BYTES:
             self._reservation.check(size_bytes)
         self._reservation.update(size_bytes)
 
     async def received(self, _: "CallSlot", receive: Receive[MessageT]) -> MessageT:
-        """A message; see Place.received."""
+        """Receives a message; see CallSlot.received."""
         self._reservation.update(0)
         if self._reservation.available < self._arriving_bytes:
             return await self._received_beyond(receive)
@@ -107,7 +110,7 @@ class TenantShare:
             self._reservation.update(0)
 
     async def _received_beyond(self, receive: Receive[MessageT]) -> MessageT:
-        # A tenant that is at its quota can still free something, one call after the other.
+        # A tenant at its quota must still be able to free resources, one call after the other.
         await self._acquire_beyond()
         tenant = self._tenant
         try:
@@ -135,9 +138,10 @@ class TenantShare:
 
 
 class _UnfinishedCalls:
-    """Calls of strangers that have not ended, also those that the service has answered or ended.
+    """Unauthenticated calls that have not ended, including those answered or ended by the service.
 
-    An address has at most as many as there are places left, so that some are left for others.
+    An address may have at most as many as there are slots left, so that some are left for other
+    addresses.
     """
 
     def __init__(self, limit: int) -> None:
@@ -158,7 +162,7 @@ class _UnfinishedCalls:
 
 
 class _SlotPool:
-    """Places of strangers by their addresses, the eldest first."""
+    """Slots of unauthenticated callers with their addresses, the oldest first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -177,7 +181,7 @@ class _SlotPool:
 
 
 class UnauthenticatedSlots:
-    """The places of all calls of strangers, and bounds on their messages.
+    """Slots of all unauthenticated calls, and bounds on their messages.
 
     Args:
         limits: Bounds.
@@ -191,7 +195,7 @@ class UnauthenticatedSlots:
             max(limits.unauthenticated_bytes // (limits.message_bytes * _MEMORY_FACTOR), 1)
         )
         self.unfinished = _UnfinishedCalls(2 * limits.unauthenticated_calls)
-        # All calls together may keep their messages while they wait for their turn.
+        # All calls together may keep their messages while they wait for admission.
         self.kept_bytes = max(
             limits.unauthenticated_bytes // _MEMORY_FACTOR // limits.unauthenticated_calls, 1
         )
@@ -199,12 +203,12 @@ class UnauthenticatedSlots:
 
 
 class UnauthenticatedShare:
-    """The share of a stranger's call: a place among watches or probes, another while it receives.
+    """Share of an unauthenticated call: a watch or probe slot, and one to receive a message.
 
     Args:
-        strangers: The places.
-        peer: The wire and the address that it calls from.
-        lasts: Whether it is a watch.
+        slots: The slots.
+        peer: The wire and the caller's address.
+        is_watch: Whether it is a watch.
 
     Raises:
         LimitExceeded: 207012, too many calls from the address have not ended.
@@ -217,22 +221,22 @@ class UnauthenticatedShare:
         self._peer = peer
 
     def enter(self, call: "CallSlot") -> None:
-        """The call begins; another may end for it."""
+        """Takes a slot; may evict another call."""
         self._unauthenticated.unfinished.enter(self._peer)
         self._pool.enter(call, self._peer)
 
     def leave(self, call: "CallSlot") -> None:
-        """The call has ended."""
+        """Returns the slot."""
         self._unauthenticated.unfinished.leave(self._peer)
         self._pool.leave(call)
 
     def keep(self, size_bytes: int) -> None:
-        """Refuses a message that is larger than the share; see Place.keep."""
+        """Rejects a message larger than the share; see CallSlot.keep."""
         if size_bytes > self._unauthenticated.kept_bytes:
             raise _too_large(size_bytes, self._unauthenticated.kept_bytes)
 
     async def received(self, call: "CallSlot", receive: Receive[MessageT]) -> MessageT:
-        """A message, for which another call that receives one may end; see Place.received."""
+        """Receives a message; may evict another receiving call. See CallSlot.received."""
         self._unauthenticated.messages.enter(call, self._peer)
         try:
             return await _in_time(receive, self._unauthenticated.silence_s)
@@ -254,7 +258,7 @@ async def _in_time(receive: Receive[MessageT], limit_s: float) -> MessageT:
 def _evicted(limit: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"calls: given one more without a key, allowed {limit} at once; the eldest ends",
+        f"calls: given one more without a key, allowed {limit} at once; the oldest ends",
         parameter="calls",
         given="one more without a key",
         allowed=f"{limit} at once",
@@ -294,14 +298,14 @@ def _too_slow(limit_s: float) -> LimitExceeded:
 
 
 _END_GRACE_S = 1.0
-"""Time in which calls that the service ended leave, seconds."""
+"""Seconds in which calls that the service has ended return their slots."""
 
 
 class OpenCalls:
-    """The places of all calls.
+    """The slots of all calls.
 
     Args:
-        accounts: Of the tenants; messages count among their bytes in flight.
+        accounts: Accounts of the tenants; messages count towards their bytes in flight.
         limits: Bounds.
     """
 
@@ -315,11 +319,11 @@ class OpenCalls:
         self._left = asyncio.Event()
 
     def take(self, tenant: str) -> "CallSlot":
-        """A place of a tenant.
+        """Takes a slot of a tenant.
 
         Raises:
             LimitExceeded: 207012, the tenant has none left.
-            Unauthenticated: 207006, the tenant has gone, or is disabled.
+            Unauthenticated: 207006, the tenant is deleted or disabled.
             Unavailable: 507901, the service ends.
         """
         reservation = self._accounts.of(tenant).reserve(Resource.BYTES_IN_FLIGHT)
@@ -329,10 +333,10 @@ class OpenCalls:
         return self._slot(TenantShare(calls, reservation, self._limits))
 
     def take_unauthenticated(self, peer: str, *, is_watch: bool) -> "CallSlot":
-        """A place of a stranger, for which the call of another may end.
+        """Takes a slot of an unauthenticated caller; may evict another call.
 
         Args:
-            peer: The wire and the address that it calls from.
+            peer: The wire and the caller's address.
             is_watch: Whether the call is a watch.
 
         Raises:
@@ -347,10 +351,10 @@ class OpenCalls:
         return CallSlot(share, among=self._slots, left=self._left)
 
     async def end(self, *, within_s: float) -> None:
-        """Refuses new calls, waits for those of tenants at work, and ends what takes longer.
+        """Rejects new calls, waits for running calls of tenants, and ends those that take longer.
 
-        Calls of strangers get a second, and answers that are being sent another one. A cancellation
-        ends the wait, and no call stays without an answer.
+        Unauthenticated calls get one second, and answers in transmission another one. A
+        cancellation ends the wait, and every call is answered.
         """
         self._ending = True
         try:
@@ -372,12 +376,12 @@ class OpenCalls:
 
 
 class CallSlot:
-    """The place of one call. In its `with` block the service may end the call with an error.
+    """Slot of one call. Inside its `with` block the service may end the call with an error.
 
     Args:
-        share: What the call takes.
-        among: All places.
-        left: Set when the call's work ends, and when it leaves.
+        share: Resources of the call.
+        among: All slots.
+        left: Set when the call's work ends, and when it returns its slot.
 
     Attributes:
         at_work: Whether the call's `with` block has not ended.
@@ -403,7 +407,7 @@ class CallSlot:
 
     @property
     def of_tenant(self) -> bool:
-        """Whether the call is a tenant's."""
+        """Whether the call belongs to a tenant."""
         return isinstance(self._share, TenantShare)
 
     def __enter__(self) -> Self:
@@ -423,7 +427,8 @@ class CallSlot:
         self._left.set()
         if task is None or self._error is None or not self._cancelled:
             return
-        # A client that hung up at the same time has cancelled the task too; see asyncio.Timeout.
+        # A client that disconnects at the same time has cancelled the task too; see
+        # asyncio.Timeout.
         if task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
             raise self._error from None
 
@@ -436,9 +441,10 @@ class CallSlot:
                 self._task.cancel()
 
     async def sent(self, part: Awaitable[object]) -> None:
-        """Waits until a part of the answer is sent; a call that is to end does so behind it.
+        """Waits until a part of the answer is sent; a call that is being ended ends after it.
 
-        gRPC sends no status while it sends a message: the call would stay open, and count no more.
+        gRPC sends no status while it sends a message: the call would stay open, and no longer be
+        counted.
         """
         self._sends = True
         try:
@@ -449,33 +455,34 @@ class CallSlot:
             raise self._error
 
     def begin_answer(self) -> None:
-        """Keeps the service from ending a call whose answer has begun."""
+        """Prevents the service from ending a call whose answer has begun."""
         if self._error is None:
             self._task = None
 
     def leave(self) -> None:
-        """Returns the place."""
+        """Returns the slot."""
         self._among.remove(self)
         self._share.leave(self)
         self._left.set()
 
     def keep(self, size_bytes: int) -> None:
-        """Counts the message, of so many bytes, that the call keeps from now on.
+        """Counts the message of this size that the call keeps from now on.
 
         Raises:
-            LimitExceeded: 207012, a stranger's share is less.
-            QuotaExceeded: 207012, it is larger than 64 KiB and than what the tenant's quota leaves.
+            LimitExceeded: 207012, it exceeds the share of an unauthenticated call.
+            QuotaExceeded: 207012, it exceeds 64 KiB and the rest of the tenant's quota.
         """
         self._share.keep(size_bytes)
 
     async def received(self, receive: Receive[MessageT]) -> MessageT:
-        """A message, which counts as the largest that may come while it arrives.
+        """Receives a message, which counts as the largest allowed one while it arrives.
 
         The call keeps no other message from now on.
 
         Raises:
             LimitExceeded: 207012, it did not arrive in time.
-            QuotaExceeded: 207012, nor did it beyond the tenant's quota, where other calls wait.
+            QuotaExceeded: 207012, it did not arrive in time beyond the tenant's quota, while other
+                calls waited.
         """
         return await self._share.received(self, receive)
 

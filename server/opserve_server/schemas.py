@@ -1,4 +1,4 @@
-"""What both APIs ask of a dataclass that they fill from a wire: the dataclasses inside it."""
+"""Nested dataclasses of operator schemas, for both APIs."""
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -10,9 +10,9 @@ from opserve_kernels.tensor import Tensor
 
 @cache
 def nested_schemas(schema: type) -> Mapping[str, type]:
-    """The dataclass of every argument that has parts of its own (para_dict), by its field.
+    """The dataclass of every argument with fields of its own (para_dict), by its field.
 
-    A tensor is none of them: each API has a form of its own for it.
+    Tensors are excluded: each API has its own form for them.
     """
     return {
         name: part

@@ -38,14 +38,14 @@ from opserve_server.tls import Tls, tls_of
 
 log = logging.getLogger(__name__)
 _WAITING_CALLS = 3000
-"""Calls over gRPC that are not handed out yet; each takes less than half a millisecond."""
+"""gRPC calls that wait for a handler; each takes less than half a millisecond."""
 _LAST_ANSWERS_S = 1.0
-"""Time in which answers that are written reach their clients when the service ends, seconds."""
+"""Seconds for written answers to reach their clients when the service ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a running service is reached, as its client takes it, and whether that needs a key."""
+    """Addresses of a running service in client form, and whether it requires a key."""
 
     grpc: str
     rest: str
@@ -53,7 +53,7 @@ class Addresses:
 
 
 class StartFailed(Exception):
-    """The service cannot start; the message is one line for whoever started it."""
+    """The service cannot start; the message is one line for the user."""
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def bound_apis(
     metrics: Metrics,
     settings: Settings,
 ) -> AsyncGenerator["Apis"]:
-    """Both APIs, bound to their addresses until the block ends; they take no calls yet.
+    """Both APIs, bound to their addresses until the block ends; they accept no calls yet.
 
     Raises:
         StartFailed: An address cannot be bound.
@@ -103,7 +103,7 @@ class Apis:
 
     @asynccontextmanager
     async def serving(self, service: Service, settings: Settings) -> AsyncGenerator[None]:
-        """Takes calls inside the block; at its end finishes work, and then takes no more calls."""
+        """Accepts calls inside the block; at its end completes work, then accepts no more."""
         rest, health = self._rest, self._health
         health.update()
         await self._server.start()
@@ -127,23 +127,23 @@ class Apis:
                         task.cancel()
 
     async def _drain(self, service: Service, timeout_s: float) -> None:
-        """Lets work end while the APIs refuse new work, and then answers every open call.
+        """Completes work while the APIs reject new work, then answers every open call.
 
-        A second signal cancels it: then calls end at once, answered all the same.
+        A second signal cancels it: then calls end at once, and are still answered.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         draining = asyncio.create_task(service.drain())
-        await asyncio.sleep(0)  # it refuses new work from here on
+        await asyncio.sleep(0)  # from here on it rejects new work
         self._health.drain()
         left_s = 0.0
         try:
             await asyncio.wait_for(draining, deadline_s - loop.time())
             left_s = max(deadline_s - loop.time(), 0.0)
         except TimeoutError:
-            log.warning("work was still running after %g s and is given up", timeout_s)
+            log.warning("ending work that still runs after %g s", timeout_s)
         finally:
-            # Every call is answered before the servers go, which would only cut it off.
+            # Answer every call before the servers stop, which would only cut it off.
             await self._open_calls.end(within_s=left_s)
 
 
@@ -176,7 +176,7 @@ def new_rest_app(
     metrics: Metrics,
     settings: Settings,
 ) -> RestApi:
-    """The application behind REST's address."""
+    """The application of the REST API."""
     return rest_app(
         service,
         guard,
@@ -209,14 +209,14 @@ def _listen(setting: str, address: str) -> socket.socket:
 
 
 def _formatted(error: OSError) -> str:
-    """An error without the number, and without the address that Python adds."""
+    """An OSError without its number and the address that Python adds."""
     if isinstance(error, socket.gaierror) or error.errno is None:
         return error.strerror or str(error)
     return os.strerror(error.errno)
 
 
 def _add_port(server: grpc.aio.Server, address: str, tls: Tls | None) -> str:
-    # gRPC says in its own log alone why it cannot bind, so the address is tried before.
+    # gRPC reports the cause of a failed bind only in its own log, so the address is tried before.
     _listen("grpc_address", address).close()
     host, _, _ = address.rpartition(":")
     try:
@@ -237,17 +237,18 @@ def _grpc_bounds(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_allowed_incoming_connections", settings.connections_limit),
         ("grpc.max_concurrent_streams", settings.streams_per_connection_limit),
-        # Calls that gRPC has not handed out yet, 16 KiB each. By default it refuses some by chance
-        # from 1000 on, and so those of others; between the two limits nothing is left to chance.
+        # Calls that wait for a handler take 16 KiB each. By default gRPC rejects some by chance
+        # from 1000 on, also those of other clients; between the two limits nothing is left to
+        # chance.
         ("grpc.server.max_pending_requests", _WAITING_CALLS),
         ("grpc.server.max_pending_requests_hard_limit", _WAITING_CALLS),
-        # A client that answers pings and calls nothing would keep a connection from others.
+        # A client that answers pings without a call would occupy a connection.
         ("grpc.max_connection_idle_ms", round(settings.silent_client_limit_s * 1000)),
-        # Nothing else ends a call whose client reads nothing: gRPC sends its end behind the answer.
-        # A watch, which lasts longest of what the service ends itself, still comes to its own end.
+        # Nothing else ends a call whose client reads nothing: gRPC sends the status after the
+        # answer. A watch, the longest call that the service ends itself, still reaches its own end.
         ("grpc.max_connection_age_ms", round(settings.connection_age_limit_s * 1000)),
         ("grpc.max_connection_age_grace_ms", round(settings.watch_limit_s * 1100)),
-        # Beyond the first some calls are refused, by chance, and all beyond the second.
+        # Beyond the first limit gRPC rejects some calls by chance, beyond the second all.
         ("grpc.max_metadata_size", settings.metadata_bytes_limit),
         ("grpc.absolute_max_metadata_size", settings.metadata_bytes_limit),
         ("grpc.server_handshake_timeout_ms", round(settings.handshake_timeout_s * 1000)),
@@ -263,7 +264,7 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
 
 
 class _RestServer(uvicorn.Server):
-    """A server that tells when it accepts calls and leaves signals to the service."""
+    """A server that reports when it accepts calls and leaves signals to the service."""
 
     def __init__(self, app: RestApi, settings: Settings, tls: Tls | None) -> None:
         super().__init__(
@@ -289,13 +290,13 @@ class _RestServer(uvicorn.Server):
         self.accepting = asyncio.Event()
 
     def end(self, *, within_s: float) -> None:
-        """Takes no more calls, and cancels those that take longer."""
+        """Accepts no more calls, and cancels those that take longer."""
         self.config.timeout_graceful_shutdown = ceil(within_s)
         self.should_exit = True
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        # As uvicorn does it for the sockets that it is given, but for the time of a handshake.
+        # As in uvicorn for given sockets, with a limit on the time of a handshake.
         secure = self.config.ssl is not None
         connect = partial(
             Connection,

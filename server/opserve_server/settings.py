@@ -1,4 +1,4 @@
-"""Everything an operator of the service can set, each with its unit and default."""
+"""All settings of the service, with units and defaults."""
 
 import json
 import os
@@ -27,9 +27,9 @@ _KIB = 1024
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 COMMANDS_MAXIMUM = 2**14
-"""Commands of one Submit, whatever is set: no more are read of a JSON document."""
+"""Commands of one Submit, whatever the setting: a JSON document with more is not read."""
 THREADS_LIMIT = 8
-"""Threads of a device: what each of them is told of a call must fit a packet with the others."""
+"""Threads of a device; the data of all of them must fit one packet."""
 TAGS_LIMIT = 16
 """Tags of one device."""
 PREFIX = "OPSERVE_"
@@ -40,15 +40,15 @@ OPTIONS = {
     "device_memory_bytes": "--device-memory-bytes",
     "no_keys": "--no-keys",
 }
-"""Settings that are options of `opserve serve` too."""
+"""Settings that are also options of `opserve serve`."""
 
 
 class SettingRefused(Exception):
-    """A setting that the service cannot run with; the message is one line for whoever set it."""
+    """A setting that the service cannot run with; the message is one line for the user."""
 
 
 def device_names(profiles: Sequence[str]) -> list[str]:
-    """The names of devices, by profile and number: "ascend910b-0"."""
+    """Names of devices by profile and number: "ascend910b-0"."""
     return [
         f"{profile}-{profiles[:place].count(profile)}" for place, profile in enumerate(profiles)
     ]
@@ -111,28 +111,29 @@ class Settings(BaseSettings):
     )
 
     grpc_address: Address = "127.0.0.1:50051"
-    """Where the gRPC API listens, host:port; port 0 takes a free one."""
+    """Address of the gRPC API, host:port; port 0 selects a free one."""
     rest_address: Address = "127.0.0.1:8080"
-    """Where the REST API listens, host:port; port 0 takes a free one."""
+    """Address of the REST API, host:port; port 0 selects a free one."""
     tls_certificate_file: str = ""
-    """Certificate chain that the service shows, PEM; empty: it speaks plain text."""
+    """Certificate chain of the service, PEM; empty: plain text without TLS."""
     tls_key_file: str = ""
     """Private key of that certificate, PEM, without a password."""
     client_ca_file: str = ""
-    """Authorities, PEM, of which every client must show a certificate; empty: none is asked for."""
+    """Certificate authorities, PEM; every client must present a certificate of one of them. Empty:
+    no client certificates."""
     allow_plaintext: bool = False
-    """Whether other machines may reach the service without TLS: a proxy in front of it has that."""
+    """Whether other machines may reach the service without TLS, as behind a proxy that has it."""
     shared_memory: bool = True
-    """Whether clients on this host map the memory of their sessions, instead of copying streams."""
+    """Whether clients on this host map the memory of their sessions instead of copying it."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    """Least level of what is logged: DEBUG, INFO, WARNING or ERROR."""
+    """Least level of logged messages: DEBUG, INFO, WARNING or ERROR."""
 
     store_url: StoreUrl = Field(default_factory=_default_store)
-    """Where tenants, keys, usage, audit and runs of suites are kept: sqlite:///file, or
-    postgresql://user:password@host/database, made by `opserve bootstrap`; empty, with no_keys
-    alone, keeps nothing. Default: opserve/opserve.db in $XDG_STATE_HOME or else ~/.local/state."""
+    """Store of tenants, keys, usage, audit and runs of suites: sqlite:///file, or
+    postgresql://user:password@host/database, made by `opserve bootstrap`; empty, only with no_keys,
+    stores nothing. Default: opserve/opserve.db in $XDG_STATE_HOME or else ~/.local/state."""
     no_keys: bool = False
-    """Whether callers need no key, whatever the store lists; allowed on loopback addresses only.
+    """Whether callers need no key, even if the store has keys; allowed on loopback addresses only.
     Otherwise a key is required if store_url is set, or once the default store has had a key."""
     store_connections_limit: Count = 4
     """Open connections to the store at once."""
@@ -142,13 +143,13 @@ class Settings(BaseSettings):
     devices: Annotated[list[Annotated[str, AfterValidator(_a_profile)]], Field(min_length=1)] = (
         list(PROFILES)
     )
-    """Profiles of the virtual devices, one entry for each device; a worker takes about 3 MB."""
+    """Profiles of the virtual devices, one entry per device; a worker takes about 3 MB."""
     device_memory_bytes: Bytes = _GIB
     """Memory of each device, bytes."""
     device_threads: Annotated[int, Field(ge=1, le=THREADS_LIMIT)] = 1
     """Threads that a call may run on; the devices share the machine's cores, so one unless set."""
     device_tags: Tags = {}
-    """Tags that sessions can ask for, by name of the device, which is its profile and its number
+    """Tags that sessions can require, by name of the device, which is its profile and its number
     among those of that profile: {"ascend910b-0": ["lab", "quiet"]}."""
     slab_bytes: Bytes = 16 * _MIB
     """Size of a slab, the unit in which a session takes device memory, bytes."""
@@ -158,33 +159,34 @@ class Settings(BaseSettings):
     device_sessions_limit: Count = 256
     """Open sessions at once on one device."""
     exclusive_limit_s: Seconds = 3600.0
-    """Time after which an exclusive session ends, however much its client works, seconds."""
+    """Time after which an exclusive session ends, even if its client works, seconds."""
     waiting_limit: Count = 256
-    """Requests for a device that wait at once, of all tenants."""
+    """Requests in the device queue, of all tenants."""
     tenant_waiting_limit: Count = 16
-    """Requests for a device that wait at once, of one tenant."""
+    """Requests in the device queue, of one tenant."""
     device_wait_limit_s: Seconds = 3600.0
     """Longest wait for a device, over many calls, seconds; longer ones are cut to it."""
     waiting_return_s: Seconds = 5.0
-    """Time for which the place of a client that waits is kept between two calls, seconds."""
+    """Time for which a waiting client keeps its position in the device queue between two calls,
+    seconds."""
     priority_step_s: Seconds = 60.0
-    """Time of waiting that a step of priority counts as, seconds."""
+    """Waiting time that one step of priority is worth, seconds."""
     buffers_limit: Count = 4096
     """Live buffers of one session."""
     executors_limit: Count = 4096
     """Live executors of one session."""
     plans_limit: Count = 128
-    """Plans that one session remembers, so that an equal call is not planned again."""
+    """Plans kept by one session, so that an equal call is not planned again."""
     streams_limit: Count = 64
     """Live streams of one session."""
     events_limit: Count = 4096
     """Live events of one session."""
     stream_queue_limit: Count = 1024
-    """Entries that wait on one stream."""
+    """Entries waiting on one stream."""
     stream_history_limit: Count = 256
-    """Ended entries that one stream remembers."""
+    """Completed entries kept by one stream."""
     copy_history_limit: Count = 1024
-    """Copies that one session remembers."""
+    """Copies kept in the history of one session."""
     commands_per_submit_limit: Annotated[int, Field(ge=1, le=COMMANDS_MAXIMUM)] = 1024
     """Commands of one Submit."""
     inline_bytes_limit: Bytes = 64 * _KIB
@@ -193,103 +195,107 @@ class Settings(BaseSettings):
     """Data of all Writes and Reads of one Submit, bytes."""
     chunk_bytes: Annotated[int, Field(ge=256 * _KIB)] = 256 * _KIB
     """Largest chunk of a stream of bytes over gRPC, and piece in which a buffer is read over REST,
-    bytes; a larger one holds up others' calls, and clients send chunks of 256 KiB."""
+    bytes; a larger one delays other calls, and clients send chunks of 256 KiB."""
     request_ids_limit: Count = 1024
     """Answers that one session keeps for retries with the same request id."""
     retained_bytes_limit: Bytes = 4 * _MIB
-    """Data that the kept answers of one session may hold, bytes."""
+    """Data of the kept answers of one session, bytes."""
     name_length_limit: Count = 128
-    """Characters of a request id or another name that a client chooses."""
+    """Characters of a request id or another name of a client."""
 
     lease_default_s: Seconds = 30.0
-    """Lease of a session that asks for none, seconds."""
+    """Lease of a session that requests none, seconds."""
     lease_maximum_s: Seconds = 3600.0
     """Longest lease, seconds."""
     wait_limit_s: Seconds = 300.0
     """Longest wait of one call, seconds; longer timeouts are cut to it."""
     watch_limit_s: Seconds = 600.0
-    """Longest watch of a stream's history, seconds; whoever goes on asks again."""
+    """Longest watch of a stream's history, seconds; clients then watch again."""
     watch_quiet_limit_s: Seconds = 15.0
-    """Silence of a watch after which its client gets a sign of life over REST, seconds."""
+    """Time without an entry after which a watch over REST sends a keep-alive, seconds."""
     call_time_limit_s: Seconds = 60.0
-    """Device time of one call, which is stopped then, seconds, without pauses for other tenants."""
+    """Device time after which a call is stopped, seconds, without pauses for other tenants."""
     worker_silence_limit_s: Seconds = 10.0
-    """Silence after which a worker is killed and replaced, seconds; it is not ready after three
-    tenths. A worker answers between the work units of a call, of which none takes a second."""
+    """Silence after which a worker is killed and replaced, seconds; after three tenths of it the
+    device is not ready. A worker answers between the work units of a call, none of which takes a
+    second."""
     worker_start_timeout_s: Seconds = 120.0
-    """Time a worker may take until it is ready, seconds."""
+    """Time until a worker must be ready, seconds."""
     drain_timeout_s: Seconds = 10.0
-    """Time that work and calls have to finish when the service ends, seconds; it ends then."""
+    """Time for work and calls to complete when the service ends, seconds; the rest is ended."""
     drain_quiet_s: Seconds = 1.0
-    """Time without work and calls after which a session ends when the service does, seconds."""
+    """Time without work and calls after which a draining service ends a session, seconds."""
     silent_client_limit_s: Seconds = 30.0
-    """Silence after which a connection closes whose client answers no ping or has no open call
-    (gRPC), sends no request or reads nothing (REST), and after which a call without its message or
-    JSON ends, seconds."""
+    """Silence after which a connection closes, seconds: without an answered ping or an open call
+    (gRPC), without a request or reading (REST). A call without its message or JSON ends after the
+    same time."""
     connection_age_limit_s: Seconds = 1800.0
-    """Age at which a gRPC connection takes no more calls and its client makes another, seconds."""
+    """Age after which a gRPC connection accepts no more calls and its client reconnects,
+    seconds."""
     health_interval_s: Seconds = 0.25
-    """Time between two looks at the devices for grpc.health.v1, seconds."""
+    """Time between two checks of the devices for grpc.health.v1, seconds."""
 
     directory_refresh_s: Seconds = 2.0
-    """Time between two looks at the store for keys and tenants that changed, seconds."""
+    """Time between two reads of keys and tenants from the store, seconds."""
     unknown_key_interval_s: Seconds = 1.0
-    """Time in which one address may show one more unknown key, seconds; others are too many."""
+    """Time after which one address may send one more unknown key, seconds."""
     unknown_keys_limit: Count = 20
-    """Unknown keys that one address may show at once."""
+    """Unknown keys that one address may send at once."""
     guessing_addresses_limit: Count = 1024
-    """Addresses that are remembered for the unknown keys they showed."""
+    """Addresses whose unknown keys are counted."""
     audit_queue_limit: Count = 1024
-    """Kinds of refused callers that wait for the store; more are counted and dropped."""
+    """Kinds of rejected callers that wait for the store; more are counted and dropped."""
     audit_retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 365.0
-    """Time after which entries of the audit are forgotten, days; how many is recorded."""
+    """Age at which audit entries are deleted, days; their number is recorded."""
 
     local_requests_limit: Count = 64
-    """Requests on the shared memory at once; one more ends the eldest of the user with most."""
+    """Requests on the shared-memory socket at once; one more ends the oldest of the user with
+    most."""
     local_request_timeout_s: Seconds = 5.0
-    """Time in which a client that connects to the shared memory has to ask, seconds."""
+    """Time until a connected client of the shared memory must send its request, seconds."""
     tenant_calls_limit: Count = 512
     """Open calls of one tenant, over both APIs."""
     tenant_bytes_in_flight: Bytes = _GIB
-    """bytes_in_flight of a tenant whose quota does not set it; an arriving message counts whole."""
+    """bytes_in_flight of a tenant whose quota does not set it; an arriving message counts in
+    full."""
     unauthenticated_calls_limit: Count = 64
     """Open calls without a key, half of them watches; as many more may be answered but unread."""
     unauthenticated_bytes_limit: Bytes = 64 * _MIB
-    """Messages without a key that arrive, bytes in all; one of them always may."""
+    """Total bytes of arriving messages without a key; one message is always allowed."""
     message_bytes_limit: Bytes = 4 * _MIB
     """Largest gRPC message, bytes."""
     head_bytes_limit: Bytes = 32 * _KIB
-    """Path and headers of one REST request, bytes; a piece that is read at once may exceed it."""
+    """Path and headers of one REST request, bytes; a single read may exceed it."""
     headers_limit: Count = 100
     """Headers of one REST request."""
     target_bytes_limit: Bytes = 8 * _KIB
-    """Path and query of one REST request, bytes; no path has more than 2048."""
+    """Path and query of one REST request, bytes; no route has more than 2048."""
     chunk_framing_bytes_limit: Bytes = _MIB
     """Sizes of chunks, extensions and trailers of one REST body, bytes; a chunk has at least 5."""
     connections_per_address_limit: Annotated[int, Field(ge=2)] = 512
-    """REST connections of one address at once; tenants' calls have at most 15 of 16 of them."""
+    """REST connections of one address at once; calls of tenants use at most 15 of 16 of them."""
     connections_limit: Annotated[int, Field(ge=2)] = 1024
-    """Connections at once of each API; over REST tenants' calls have at most 15 of 16 of them."""
+    """Connections of each API at once; over REST calls of tenants use at most 15 of 16 of them."""
     streams_per_connection_limit: Count = 512
     """Calls at the same time on one gRPC connection."""
     metadata_bytes_limit: Bytes = 16 * _KIB
     """Metadata of one gRPC call, bytes."""
     handshake_timeout_s: Seconds = 10.0
-    """Time in which a new connection has to agree on TLS and HTTP/2, seconds."""
+    """Time for a new connection to complete TLS and HTTP/2 handshakes, seconds."""
     body_bytes_limit: Bytes = 4 * _MIB
     """Largest JSON body on the REST API, bytes."""
     run_bytes_limit: Bytes = 256 * _MIB
-    """Largest one-shot call, bytes: its body, its arrays unpacked, and its answer, each."""
+    """Largest one-shot call, bytes, for each of its body, its unpacked arrays and its answer."""
     run_arrays_limit: Count = 64
     """Arrays of one one-shot call."""
     concurrent_runs_limit: Count = 4
-    """One-shot calls that compute at the same time; more wait, and tenants take turns by weight.
-    One tenant has at most one less, so that a call of another tenant begins at once."""
+    """One-shot calls that compute at once; more wait, shared fairly among tenants by weight. One
+    tenant has at most one less, so that a call of another tenant begins at once."""
     tenant_runs_waiting_limit: Count = 16
-    """One-shot calls of one tenant that wait."""
+    """Waiting one-shot calls of one tenant."""
     uploads_bytes_limit: Bytes = 2 * _GIB
-    """Bodies of one-shot calls and of outputs to be judged that lie in temporary files, of all
-    tenants together, bytes; one tenant has at most as many as all together leave free."""
+    """Bodies of one-shot calls and submitted outputs in temporary files, of all tenants together,
+    bytes; one tenant has at most as many as all together leave free."""
 
     conformance_processes: Count = 1
     """Processes that draw inputs of conformance cases and judge outputs, one call each at a time;
@@ -299,24 +305,24 @@ class Settings(BaseSettings):
     conformance_multiply_adds_limit: Count = 1_000_000_000
     """Products of all outputs of a judged case; the reference device computes them twice."""
     conformance_sent_bytes_limit: Bytes = 64 * _MIB
-    """Outputs that one tenant sent to be judged, and verdicts on them, that are kept in memory so
-    that they need not be sent again, bytes; those not used for longest go."""
+    """Submitted outputs and verdicts of one tenant kept in memory, so that they need not be sent
+    again, bytes; the least recently used are dropped."""
     conformance_sent_total_bytes_limit: Bytes = 512 * _MIB
-    """The same of all tenants together, bytes: those go of the tenant that has most of them."""
+    """The same for all tenants together, bytes; those of the tenant with most are dropped."""
     conformance_runs_limit: Count = 2
     """Suites that one tenant runs at once."""
     conformance_history_limit: Count = 200
-    """Runs of suites that are kept of one tenant; the oldest without a name go."""
+    """Runs of suites kept for one tenant; the oldest without a name are deleted."""
     conformance_baselines_limit: Count = 50
-    """Names that one tenant gives to runs, each of which is kept."""
+    """Named runs of one tenant, each of which is kept."""
     conformance_report_bytes_limit: Bytes = 8 * _MIB
-    """Largest run that was judged elsewhere, bytes over gRPC; over REST it is a JSON body."""
+    """Largest reported run, bytes over gRPC; over REST it is a JSON body."""
     expected_values_folder: Folder = Field(default_factory=_default_expected_values_folder)
-    """Where expected values are kept. The default is opserve/service-expected-values in
-    $XDG_CACHE_HOME, or else in ~/.cache; a folder that cannot be written keeps none.
-    `opserve conform` has a folder of its own. The smallest limit of all users of a folder holds."""
+    """Folder of expected values. The default is opserve/service-expected-values in $XDG_CACHE_HOME,
+    or else in ~/.cache; a folder that is not writable keeps none. `opserve conform` has a folder of
+    its own. The smallest limit among the users of a folder applies."""
     expected_values_bytes_limit: Bytes = _GIB
-    """Expected values that are kept, bytes; those not used for longest go."""
+    """Expected values kept, bytes; the least recently used are deleted."""
 
     @model_validator(mode="after")
     def _tags_devices_that_are(self) -> Self:
@@ -359,10 +365,10 @@ RENAMED = {
 
 
 def settings_of_environment() -> Settings:
-    """The settings as they are set.
+    """The settings of the environment.
 
     Raises:
-        SettingRefused: One of them is out of bounds, or set by a name of an earlier release.
+        SettingRefused: A setting is out of bounds, or set by a name of an earlier release.
     """
     for old in RENAMED.keys() & {name.upper() for name in os.environ}:
         raise SettingRefused(f"{old} has no effect any more: set {RENAMED[old]} instead")
@@ -370,17 +376,17 @@ def settings_of_environment() -> Settings:
         return Settings()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        if not first["loc"]:  # found by a rule of our own on several settings, which says it all
+        if not first["loc"]:  # our own rule on several settings has a full message
             raise SettingRefused(allowed(first, Settings)) from None
         name = str(first["loc"][0])
         given = _shown(name, first["input"])
-        told = f"{name}: given {given}, allowed {allowed(first, Settings)}"
-        raise SettingRefused(f"{told}; set by {where_set(name)}") from None
+        problem = f"{name}: given {given}, allowed {allowed(first, Settings)}"
+        raise SettingRefused(f"{problem}; set by {where_set(name)}") from None
     except SettingsError:
-        # pydantic-settings keeps the name to its words: it is one of those that are no JSON.
+        # pydantic-settings names the setting only in its message: it is one that is not JSON.
         name = next(name for name in _JSON_FORMS if not _is_json(os.environ.get(_variable(name))))
-        told = f"{name}: given {os.environ[_variable(name)]}, allowed {_JSON_FORMS[name]}"
-        raise SettingRefused(f"{told}; set by {where_set(name)}") from None
+        problem = f"{name}: given {os.environ[_variable(name)]}, allowed {_JSON_FORMS[name]}"
+        raise SettingRefused(f"{problem}; set by {where_set(name)}") from None
 
 
 _JSON_FORMS = {
@@ -402,11 +408,11 @@ def _variable(name: str) -> str:
 
 
 def _shown(name: str, given: object) -> object:
-    """What was given, unless it is a secret."""
+    """The given value, unless it is a secret."""
     secret = Settings.model_fields[name].annotation is SecretStr
     return "a text that is not shown" if secret else given
 
 
 def where_set(name: str) -> str:
-    """Where a setting is chosen: "OPSERVE_DEVICES or --device"."""
+    """Variable and option of a setting: "OPSERVE_DEVICES or --device"."""
     return " or ".join([_variable(name), *filter(None, [OPTIONS.get(name)])])

@@ -1,13 +1,13 @@
-"""Shared memory: an abstract unix socket where clients on this host map the memory of a session.
+"""Shared-memory transport: a unix socket where clients on this host map the memory of a session.
 
-A client connects, asks for one buffer, and gets one answer with the descriptor of the buffer's slab
-to map. It shows the session's token, which only its owner was told when it was opened or found; the
-guard is asked whether that owner may still call. Nothing is ever awaited here: what cannot be had
-at once goes by the streams of the APIs.
+The socket is in the abstract namespace. A client connects, requests one buffer, and gets one answer
+with the descriptor of the buffer's slab. It sends the session's token, which only its owner
+received; the guard checks whether that owner may still call. Nothing is awaited here: a buffer that
+is not available at once is copied over gRPC or REST.
 
     request   session (16 bytes), token (16 bytes), buffer (uint32)
     answer    state (uint8), slab (uint64), its bytes (uint64), the buffer's offset (uint64), its
-              bytes (uint64); but for states REFUSED and LATER the slab's descriptor rides beside it
+        bytes (uint64); except in states REFUSED and LATER with the slab's descriptor
 """
 
 import asyncio
@@ -31,10 +31,10 @@ from opserve_server.guard import Guard
 REQUEST = struct.Struct("!16s16sI")
 ANSWER = struct.Struct("!BQQQQ")
 REFUSED, IDLE, BUSY, LATER = range(4)
-"""No such buffer, or none that may be told; nothing uses it; queued work does; ask once more."""
+"""No such buffer, or not permitted; no work uses it; queued work uses it; retry."""
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: Linux's struct ucred
-_NEXT_ACCEPT_S = 0.5  # after the process has no descriptor left
+_NEXT_ACCEPT_S = 0.5  # after the process ran out of descriptors
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +48,15 @@ def new_shared_memory_name() -> str:
 def serve_shared_memory(
     service: Service, guard: Guard, name: str, *, requests_limit: int, request_timeout_s: float
 ) -> Generator[None]:
-    """Answers on the socket of that name inside the block.
+    """Serves the socket inside the block.
 
     Args:
         service: The core.
-        guard: Asked before every answer.
+        guard: Checks every caller.
         name: The socket is "opserve-" + name, in the abstract namespace.
-        requests_limit: Clients at once. One more takes the place of the one that has waited for
-            longest, of those of the user who has most: so no user keeps others out.
-        request_timeout_s: Time that a client has to ask.
+        requests_limit: Clients at once. One more evicts the oldest client of the user with most, so
+            that no user keeps others out.
+        request_timeout_s: Seconds until a client must send its request.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
         listener.bind(f"\0opserve-{name}")
@@ -70,7 +70,7 @@ def serve_shared_memory(
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A client that has yet to ask: its user, and what hangs up in the end."""
+    """A connected client without a request: its user, and the timer that disconnects it."""
 
     uid: int
     timer: asyncio.TimerHandle
@@ -90,7 +90,7 @@ class _SharedMemoryServer:
         self._listener = listener
         self._requests_limit = requests_limit
         self._request_timeout_s = request_timeout_s
-        self._waiting: dict[socket.socket, _Waiting] = {}  # in the order of their coming
+        self._waiting: dict[socket.socket, _Waiting] = {}  # in the order of connection
         self._loop = asyncio.get_running_loop()
         self._retry_timer: asyncio.TimerHandle | None = None
         self._listen()
@@ -111,7 +111,7 @@ class _SharedMemoryServer:
         except BlockingIOError:
             return
         except OSError:
-            log.exception("the shared memory takes no client for %g s", _NEXT_ACCEPT_S)
+            log.exception("the shared memory accepts no client for %g s", _NEXT_ACCEPT_S)
             self._loop.remove_reader(self._listener)
             self._retry_timer = self._loop.call_later(_NEXT_ACCEPT_S, self._listen)
             return
@@ -132,7 +132,7 @@ class _SharedMemoryServer:
             packet = end.recv(REQUEST.size + 1)
             if len(packet) == REQUEST.size:
                 self._send(end, *REQUEST.unpack(packet))
-        except OSError as error:  # the client is gone, or does not read
+        except OSError as error:  # the client has disconnected, or does not read
             log.debug("a client of the shared memory got no answer: %s", error)
         self._close_connection(end)
 

@@ -1,9 +1,9 @@
-"""A small process that kills a front which does not end in time after SIGTERM or SIGINT.
+"""Stop guard: a small process that kills a front which does not end in time after a signal.
 
 A front whose event loop is stuck, in Python or in C, handles no signal. faulthandler's handler in C
-needs neither the loop nor the interpreter: it writes to this process where the front is at work.
-Workers end with their front. As process 1 of a container the front needs an init in front of it:
-the kernel lets no process of a container kill the first one.
+needs neither the loop nor the interpreter: it writes the front's stack to this process. Workers end
+with their front. As process 1 of a container the front needs an init: the kernel lets no process of
+a container kill the first one.
 """
 
 import faulthandler
@@ -22,7 +22,7 @@ _PIPE_BYTES = 1 << 16
 
 
 class StopGuard:
-    """The front's side of its guard.
+    """The front's side of its stop guard.
 
     Args:
         descriptor: A pipe to the guard.
@@ -32,7 +32,7 @@ class StopGuard:
         self._descriptor = descriptor
 
     def watch(self) -> None:
-        """Notifies the guard of SIGNALS from now on, beside the handlers that they have."""
+        """Notifies the guard of SIGNALS from now on, beside their existing handlers."""
         for number in SIGNALS:
             faulthandler.register(number, self._descriptor, all_threads=False, chain=True)
 
@@ -57,15 +57,15 @@ def main(limit_s: float) -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to both
     front = os.getppid()
-    told = os.read(_FRONT, _PIPE_BYTES)
+    stack = os.read(_FRONT, _PIPE_BYTES)
     deadline_s = time.monotonic() + limit_s
-    while told and (left_s := deadline_s - time.monotonic()) > 0:
+    while stack and (left_s := deadline_s - time.monotonic()) > 0:
         if select.select([_FRONT], [], [], left_s)[0]:
             more = os.read(_FRONT, _PIPE_BYTES)
-            told = told + more if more else b""
-    if told and os.getppid() == front:
+            stack = stack + more if more else b""
+    if stack and os.getppid() == front:
         os.kill(front, signal.SIGKILL)
-        where = told.decode(errors="replace")
+        where = stack.decode(errors="replace")
         sys.stderr.write(f"opserve: killed {limit_s:g} s after a signal to stop, stuck in\n{where}")
 
 

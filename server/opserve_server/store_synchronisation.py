@@ -1,4 +1,4 @@
-"""When callers need a key, and the store that lists the keys."""
+"""Key policy, and the store of tenants and keys from the start to the end of a service."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,7 +18,7 @@ from opserve_server.unknown_keys import UnknownKeyLimits
 
 
 def key_policy(settings: Settings) -> KeyPolicy:
-    """When callers need a key.
+    """Condition under which callers need a key.
 
     Raises:
         SettingRefused: No store is set, and the service was not started with --no-keys.
@@ -46,11 +46,11 @@ def unknown_key_limits(settings: Settings) -> UnknownKeyLimits:
 async def store_synchronisation(
     guard: Guard, service: Service, refused: RefusedCalls, settings: Settings
 ) -> AsyncGenerator[Identity | None]:
-    """Keeps the guard in step with the store, if there is one, until the block ends.
+    """Synchronises the guard with the store, if there is one, until the block ends.
 
     Raises:
         SettingRefused: A configured store is missing, empty or without a key.
-        StartFailed: The store does not answer, or other machines reach a service without keys.
+        StartFailed: The store does not answer, or other machines can reach a service without keys.
     """
     url, policy = settings.store_url.get_secret_value(), key_policy(settings)
     if not url:
@@ -90,13 +90,13 @@ async def store_synchronisation(
 
 
 def _is_configured(settings: Settings) -> bool:
-    """Whether a store is set, or the default one has had a key: its mark outlives its file."""
+    """Whether a store is set, or the default one has had a key: its marker outlives its file."""
     url = settings.store_url.get_secret_value()
     return "store_url" in settings.model_fields_set or location_of(url).has_had_keys()
 
 
 def _when_missing(settings: Settings) -> Missing:
-    """Only a store that nobody relies on is made: an existing file without tables lost them."""
+    """Creates only a store that was never used: an existing file without tables has lost them."""
     location = location_of(settings.store_url.get_secret_value())
     never_made = isinstance(location, File) and not location.is_there()
     return Missing.CREATE if never_made and not _is_configured(settings) else Missing.REJECT
@@ -110,7 +110,7 @@ def _without_a_key(url: str) -> SettingRefused:
 
 
 def _check_exposure(guard: Guard, settings: Settings) -> None:
-    """Refuses to start where other machines reach a service that requires no key."""
+    """Rejects a start where other machines can reach a service that requires no key."""
     for name in ("grpc_address", "rest_address"):
         address = getattr(settings, name)
         if guard.keyless and not is_loopback(address):

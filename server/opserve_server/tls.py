@@ -1,4 +1,4 @@
-"""TLS at both doors, from the operator's files, which may change while the service runs."""
+"""TLS of both APIs, from the administrator's files, which may change while the service runs."""
 
 import asyncio
 import logging
@@ -14,35 +14,35 @@ import grpc
 from opserve_server.settings import SettingRefused, Settings, where_set
 
 LOOKS_S = 5.0
-"""Seconds between two looks at the files; who renews a certificate does so days before it ends."""
+"""Seconds between two checks of the files; certificates are renewed days before they expire."""
 
 log = logging.getLogger(__name__)
 _Stamp = tuple[int, int, int]
-"""When a file was written, which it is, and its size."""
+"""Time of modification, inode and size of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What the files hold, as each door takes it."""
+    """Contents of the files, in the form of each API."""
 
     context: ssl.SSLContext
     configuration: grpc.ServerCertificateConfiguration
 
 
 class Tls:
-    """What both doors show and ask for: what the files held when they last fitted together.
+    """TLS configuration of both APIs: the latest contents of the files that matched each other.
 
-    Connections that are open stay as they began.
+    Open connections stay as they began.
 
     Args:
-        settings: Say where the files are.
+        settings: Paths of the files.
 
     Attributes:
-        context: For REST.
-        credentials: For gRPC.
+        context: Configuration for REST.
+        credentials: Configuration for gRPC.
 
     Raises:
-        SettingRefused: A file cannot be read, or is not what it should be.
+        SettingRefused: A file cannot be read, or is invalid.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -51,18 +51,18 @@ class Tls:
         self._held = _read(settings)
         self._formatted = self._held
         self.context = self._held.context
-        # Each connection is handed on to the newest context, whose authorities are then asked too:
-        # those of a context that is in use can be added to, and never taken away.
+        # Each connection is passed to the newest context, whose authorities then apply: authorities
+        # can be added to a context in use, and never removed.
         self.context.sni_callback = self._hand_on
         self.credentials = grpc.dynamic_ssl_server_credentials(
             self._held.configuration,
-            # Its stub lacks the None that says that nothing has changed.
+            # Its stub lacks the None that means unchanged.
             cast("Callable[[], grpc.ServerCertificateConfiguration]", self._untold),
             require_client_authentication=bool(settings.client_ca_file),
         )
 
     async def keep_looking(self) -> None:
-        """Takes what is new in the files until it is cancelled."""
+        """Loads changed files until it is cancelled."""
         while True:
             await asyncio.sleep(LOOKS_S)
             self._look()
@@ -77,15 +77,17 @@ class Tls:
             self._seen = stamps
             log.warning("TLS stays as it was: %s", refused)
             return
-        if stamps == _stamps(self._settings):  # else they change right now: the next look is soon
+        if stamps == _stamps(
+            self._settings
+        ):  # else they are changing right now; the next check follows soon
             self._seen, self._held = stamps, held
-            log.info("TLS has the new certificates")
+            log.info("TLS uses the new certificates")
 
     def _hand_on(self, connection: ssl.SSLObject | ssl.SSLSocket, *_: object) -> None:
         connection.context = self._held.context
 
     def _untold(self) -> grpc.ServerCertificateConfiguration | None:
-        """Asked by gRPC before each handshake, in a thread of its own."""
+        """The new configuration, if any; gRPC calls it before each handshake, in its own thread."""
         held = self._held
         if held is self._formatted:
             return None
@@ -94,12 +96,12 @@ class Tls:
 
 
 def tls_of(settings: Settings) -> Tls | None:
-    """What the settings say; None where the service speaks plain text.
+    """The TLS configuration of the settings; None for plain text.
 
-    With client_ca_file every client must show a certificate of that authority, on both doors alike.
+    With client_ca_file every client must present a certificate of that authority, on both APIs.
 
     Raises:
-        SettingRefused: A file cannot be read, or is not what it should be.
+        SettingRefused: A file cannot be read, or is invalid.
     """
     return Tls(settings) if settings.tls_certificate_file else None
 
@@ -111,9 +113,9 @@ def _read(settings: Settings) -> _Held:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     files = (settings.tls_certificate_file, settings.tls_key_file)
     try:
-        # Without a password of ours, OpenSSL would ask the terminal for that of a locked key.
+        # Without a password of ours, OpenSSL would prompt the terminal for that of a locked key.
         context.load_cert_chain(*files, password="")
-    except OSError as error:  # ssl.SSLError is one, and a file may be gone since it was read
+    except OSError as error:  # ssl.SSLError is one, and a file may have been deleted since
         wanted = "a certificate chain, and its own key without a password, in PEM"
         raise _refused("tls_certificate_file", files[0], wanted) from error
     authority = None
@@ -130,7 +132,7 @@ def _read(settings: Settings) -> _Held:
 
 
 def _stamps(settings: Settings) -> list[_Stamp | None]:
-    """What differs when a file has changed."""
+    """Stamps of the files, which differ after a change."""
     files = (settings.tls_certificate_file, settings.tls_key_file, settings.client_ca_file)
     return [_stamp(Path(file)) for file in files if file]
 

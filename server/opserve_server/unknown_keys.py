@@ -1,4 +1,4 @@
-"""Unknown keys: how many each address may show."""
+"""Unknown keys: a rate limit for each address."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from opserve_server.core.errors import TooManyUnknownKeys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownKeyLimits:
-    """How many unknown keys one address may show.
+    """Rate limit on unknown keys of one address.
 
     Attributes:
-        per_s: For how long it goes on.
-        at_once: As many may come at once.
-        peers: Addresses that are remembered; the one that guessed longest ago is forgotten.
+        per_s: Sustained rate.
+        at_once: Burst.
+        peers: Tracked addresses; the least recent one is dropped.
     """
 
     per_s: float
@@ -22,14 +22,14 @@ class UnknownKeyLimits:
 
 
 class UnknownKeys:
-    """A bucket for each address that has shown an unknown key, filled again as time goes by."""
+    """A token bucket for each address that has sent an unknown key."""
 
     def __init__(self, limits: UnknownKeyLimits) -> None:
         self._limits = limits
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, peer: str, now: float) -> None:
-        """Counts one guess, or refuses it."""
+        """Counts one unknown key, or rejects it."""
         limits = self._limits
         left, then = self._buckets.pop(peer, (float(limits.at_once), now))
         left = min(left + max(now - then, 0.0) * limits.per_s, float(limits.at_once))

@@ -17,7 +17,7 @@ from opserve_server.pool.compiling import compiled
 
 
 def main() -> int:
-    """Compiles or loads with a progress line; the exit status."""
+    """Compiles or loads with a progress line; returns the exit status."""
     console = Console()
     started = time.perf_counter()
     kernels = sys.argv[1:] or [one for name in PROFILES for one in kernels_of(name).values()]

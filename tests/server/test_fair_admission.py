@@ -17,13 +17,13 @@ from opserve_server.core.info import OpenedSession
 from opserve_server.core.observations import CallEnded, Observation
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
-from opserve_server.core.time_slices import ITEMS_A_TURN, in_turns
+from opserve_server.core.time_slices import ITEMS_PER_SLICE, in_slices
 from opserve_server.guard import Credentials, FairAdmission
 from opserve_server.telemetry.metrics import Metrics
 from server.entry_points import EntryPoints, headers, open_entry_points
 from server.guards import admitted, service_with_keys
 from server.recording import RecordingService
-from server.turns import Turns
+from server.turns import FairQueue
 
 MANY = 20
 CALLS = ["lab"] * MANY + ["mill"]
@@ -32,21 +32,21 @@ EARLY = MANY // 2
 
 
 async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
-    admission, passed = FairAdmission(), list[str]()
+    admission, admitted = FairAdmission(), list[str]()
 
     async def call(tenant: str) -> None:
-        await admission.passed(tenant, object())
-        passed.append(tenant)
+        await admission.admitted(tenant, object())
+        admitted.append(tenant)
 
     await asyncio.gather(*map(call, CALLS))
-    assert passed == ["lab", "mill", *["lab"] * (MANY - 1)]
+    assert admitted == ["lab", "mill", *["lab"] * (MANY - 1)]
 
 
 async def test_a_single_tenant_does_not_wait() -> None:
     admission = FairAdmission()
     for _ in range(3):
         with pytest.raises(StopIteration):
-            admission.passed("lab", object()).send(None)
+            admission.admitted("lab", object()).send(None)
         await asyncio.sleep(0)
 
 
@@ -55,7 +55,7 @@ async def test_a_call_that_is_answered_in_its_turn_passes_twice_and_no_more() ->
 
     async def call(tenant: str, times: int) -> None:
         for _ in range(times):
-            await admission.passed(tenant, tenant)
+            await admission.admitted(tenant, tenant)
             order.append(tenant)
 
     await asyncio.gather(call("lab", 4), call("mill", 1))
@@ -64,7 +64,7 @@ async def test_a_call_that_is_answered_in_its_turn_passes_twice_and_no_more() ->
 
 async def test_an_abandoned_request_delays_no_other() -> None:
     admission = FairAdmission()
-    waiting = [asyncio.ensure_future(admission.passed("lab", object())) for _ in range(5)]
+    waiting = [asyncio.ensure_future(admission.admitted("lab", object())) for _ in range(5)]
     await asyncio.sleep(0)
     waiting[1].cancel()
     waiting[2].cancel()
@@ -75,12 +75,12 @@ async def test_an_abandoned_request_delays_no_other() -> None:
 
 async def test_of_a_tenants_long_loops_one_slice_runs_in_each_turn() -> None:
     with_keys, slices = service_with_keys(), list[tuple[str, int]]()
-    turns = Turns()
+    turns = FairQueue()
 
     async def call(key: str) -> None:
         credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
         principal = await admitted(with_keys.guard, credentials, Scope.OPERATE)
-        async for _ in in_turns(range(3 * ITEMS_A_TURN)):
+        async for _ in in_slices(range(3 * ITEMS_PER_SLICE)):
             if not slices or slices[-1] != (principal.tenant, turns.count):
                 slices.append((principal.tenant, turns.count))
 
@@ -118,7 +118,7 @@ class Gate:
     many: asyncio.Event = field(default_factory=asyncio.Event)
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def passed(self) -> None:
+    async def admitted(self) -> None:
         self.here += 1
         if self.here == MANY:
             self.many.set()
@@ -150,7 +150,7 @@ class GatedService(RecordingService):
     async def open_session(
         self, principal: Principal, asked: SessionRequest = ANY_DEVICE, *, request_id: str = ""
     ) -> OpenedSession:
-        await self._gate.passed()
+        await self._gate.admitted()
         return await super().open_session(principal, asked, request_id=request_id)
 
 

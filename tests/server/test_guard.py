@@ -19,7 +19,7 @@ from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
-from opserve_server.guard import ANYBODY, Credentials, Guard, KeyPolicy
+from opserve_server.guard import UNAUTHENTICATED, Credentials, Guard, KeyPolicy
 from opserve_server.unknown_keys import UnknownKeyLimits
 from server import guards
 
@@ -169,7 +169,7 @@ def test_a_scope_admits_callers_that_have_it_and_none_admits_everybody(
     given = shown(f"Bearer {key}")
     for scope in (Scope.OPERATE, Scope.METRICS):
         assert admitted(guard, given, scope) is (every if with_key else LOCAL)
-    assert admitted(guard, shown(None), None) is ANYBODY
+    assert admitted(guard, shown(None), None) is UNAUTHENTICATED
     if with_key:
         assert admitted(guard, given, Scope.ADMIN) is every
     else:
@@ -228,7 +228,7 @@ def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> Non
         credentials = shown(f"Bearer {new_key()}", peer=f"2001:db8::{number:x}")
         with pytest.raises(Unauthenticated):
             admitted(guard, credentials, Scope.OPERATE)
-    assert len(guard._guesses._buckets) == 2
+    assert len(guard._unknown_keys._buckets) == 2
 
 
 async def test_unauthenticated_calls_over_one_api_leave_their_address_places_at_the_other(
@@ -239,7 +239,7 @@ async def test_unauthenticated_calls_over_one_api_leave_their_address_places_at_
         with guard.enter(call, Credentials(authorization=None, peer=lambda: "192.0.2.7"), None):
             pass  # answered, and not read
 
-    for _ in range(guards.CALLS.of_strangers):
+    for _ in range(guards.CALLS.unauthenticated_calls):
         await enter("grpc")
     with pytest.raises(LimitExceeded):
         await enter("grpc")

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from opserve_server import host_limits
-from opserve_server.host_limits import fitted
+from opserve_server.host_limits import within_host_limits
 from opserve_server.settings import SettingRefused, Settings
 
 GIB = 2**30
@@ -24,16 +24,16 @@ def settings(**chosen: object) -> Settings:
 def test_threads_and_processes_are_no_more_than_the_processors(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    found = fitted(settings(device_threads=8, conformance_processes=3))
+    found = within_host_limits(settings(device_threads=8, conformance_processes=3))
     assert (found.device_threads, found.conformance_processes) == (2, 2)
-    assert "device_threads: given 8, lowered to the 2 processors there are" in caplog.text
-    few = fitted(settings(device_threads=1, conformance_processes=2))
+    assert "device_threads: given 8, lowered to the 2 available processors" in caplog.text
+    few = within_host_limits(settings(device_threads=1, conformance_processes=2))
     assert (few.device_threads, few.conformance_processes) == (1, 2)
 
 
 def test_a_device_with_more_memory_than_the_container_is_a_start_error() -> None:
     with pytest.raises(SettingRefused) as raised:
-        fitted(settings(device_memory_bytes=2 * GIB + 1))
+        within_host_limits(settings(device_memory_bytes=2 * GIB + 1))
     assert str(raised.value) == (
         f"device_memory_bytes: given {2 * GIB + 1}, allowed {2 * GIB}, the memory limit of the "
         "container; set by OPSERVE_DEVICE_MEMORY_BYTES or --device-memory-bytes"
@@ -44,11 +44,11 @@ def test_devices_that_have_more_memory_together_are_a_warning_with_both_numbers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        fitted(settings(devices=["ascend910b", "reference"], device_memory_bytes=GIB))
+        within_host_limits(settings(devices=["ascend910b", "reference"], device_memory_bytes=GIB))
     assert caplog.text == ""
     devices = ["ascend910b", "ascend910", "reference"]
     with caplog.at_level(logging.WARNING):
-        fitted(settings(devices=devices, device_memory_bytes=GIB))
+        within_host_limits(settings(devices=devices, device_memory_bytes=GIB))
     (line,) = caplog.messages
     assert f"need {3 * GIB}, and the container allows {2 * GIB}" in line
     assert "OPSERVE_DEVICE_MEMORY_BYTES" in line

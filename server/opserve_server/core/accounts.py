@@ -1,9 +1,9 @@
-"""Accounts: what each tenant uses now, against its quota.
+"""Accounts: the current use of each tenant, compared with its quota.
 
-What is held - sessions, slabs, handles, queued work, bytes under way - is told by its holder as a
-whole, after every change: "this table has 3 now". So nothing is given back twice, and what was
-forgotten once is right again with the next word. A holder asks before it takes, and takes in the
-same turn of the event loop.
+Sessions, slabs, handles, queued work and bytes in flight are reported by their holder as a total
+after every change, for example "this table has 3 now". So nothing is returned twice, and the next
+report corrects a missed one. A holder checks the quota before it takes anything, and takes it in
+the same iteration of the event loop.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.usage import UsageBook
 
 RETRY_AFTER_S = 1.0
-"""Seconds until a later try, where nobody knows when something is given back."""
+"""Seconds until a retry, where the time of the next release is unknown."""
 BYTES_IN_FLIGHT = 2**30
-"""Of a tenant whose quota names none, bytes, unless an operator sets it."""
+"""Limit of a tenant whose quota has none, bytes, unless the settings name another."""
 _BURST_S = 1.0
-"""Of calls at their rate that may come at once."""
+"""Seconds of calls at the tenant's rate that may arrive at once."""
 
 
 @dataclass(slots=True, eq=False)
 class ResourceCounter:
-    """How an account stands in one resource.
+    """Limit, use and rejections of one resource in an account.
 
     Attributes:
-        resource: Which.
-        limit: Of the quota; infinite where it has none.
-        use: What is held now; of calls and device time see Account.use.
-        refusals: How often it was refused.
+        resource: The resource.
+        limit: Limit of the quota; infinite where the quota has none.
+        use: Amount in use; for calls and device time see Account.use.
+        refusals: Number of rejections.
     """
 
     resource: Resource
@@ -45,18 +45,18 @@ class ResourceCounter:
 
 
 class Account:
-    """What one tenant uses now.
+    """Resources in use by one tenant.
 
     Args:
         tenant: The tenant.
-        book: Where its device time is counted.
-        bytes_in_flight: Its limit where the quota names none, bytes.
+        book: Counts its device time.
+        bytes_in_flight: Limit of bytes in flight where the quota has none, bytes.
 
     Attributes:
-        tenant: The tenant as it was last told.
-        closed: Whether it is disabled or gone: its sessions end.
-        standings: Limit, use and refusals of every resource.
-        calls: How many came, over all APIs, refused ones too.
+        tenant: The latest version of the tenant.
+        closed: Whether the tenant is disabled or deleted; its sessions end.
+        counters: Limit, use and rejections of every resource.
+        calls: Calls received over all APIs, including rejected ones.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Account:
         self.renew(tenant)
 
     def renew(self, tenant: Tenant) -> None:
-        """The tenant was changed. What it has beyond a lower limit stays; new work is refused."""
+        """Applies a change of the tenant; use above a lower limit stays, new work is rejected."""
         self.tenant = tenant
         self.closed = tenant.disabled
         for counter in self.counters.values():
@@ -79,7 +79,7 @@ class Account:
             counter.limit = unset if limit is None else limit
 
     def use(self, resource: Resource) -> float:
-        """What is used of a resource now."""
+        """Current use of a resource."""
         if resource is Resource.CALLS_PER_S:
             return self._calls_ahead(self.counters[resource].limit)
         if resource is Resource.DEVICE_SECONDS:
@@ -92,7 +92,7 @@ class Account:
         return max(self._calls_until_s - asyncio.get_running_loop().time(), 0.0) * rate
 
     def uses(self) -> list[ResourceUse]:
-        """How it stands in every resource."""
+        """Limit, use and rejections of every resource."""
         return [
             ResourceUse(
                 resource=counter.resource,
@@ -104,14 +104,14 @@ class Account:
         ]
 
     def reserve(self, resource: Resource, amount: int = 0) -> "Reservation":
-        """What a new holder has."""
+        """A reservation for a new holder."""
         reservation = Reservation(self, self.counters[resource])
         reservation.update(amount)
         return reservation
 
     @contextmanager
     def in_flight(self, size_bytes: int) -> Generator["Reservation"]:
-        """Bytes under way between a client and the service, inside the block; they may change."""
+        """Reserves bytes in transit between client and service until the block ends."""
         reservation = self.reserve(Resource.BYTES_IN_FLIGHT)
         reservation.check(size_bytes)
         reservation.update(size_bytes)
@@ -121,10 +121,10 @@ class Account:
             reservation.update(0)
 
     def admit_call(self) -> None:
-        """Counts a call of any API, or refuses it where too many came.
+        """Counts a call of any API, or rejects it above the rate limit.
 
-        Each call takes the account's time ahead by its share of a second; who is further ahead
-        than the burst has to wait.
+        Each call moves the account's virtual time forward by one interval of the rate. A call that
+        would be further ahead of the clock than the burst is rejected.
         """
         self.calls += 1
         counter = self.counters[Resource.CALLS_PER_S]
@@ -141,19 +141,19 @@ class Account:
         self._calls_until_s = until_s
 
     def check_device_time(self) -> None:
-        """Refuses a call when those before it have used the day's device time."""
+        """Rejects a call when earlier calls have used the day's device time."""
         counter = self.counters[Resource.DEVICE_SECONDS]
         if counter.limit < inf and self.use(Resource.DEVICE_SECONDS) >= counter.limit:
             raise self.refusal(counter, retry_after_s=self._book.seconds_to_midnight())
 
     def used_device(self, profile: str, seconds: float) -> None:
-        """A call ran on a device, whatever it came to."""
+        """Charges device time of a call, whatever its outcome."""
         self._book.add(self.tenant.name, profile, seconds)
 
     def refusal(
         self, counter: ResourceCounter, *, requested: int = 1, retry_after_s: float = RETRY_AFTER_S
     ) -> QuotaExceeded:
-        """Counts a refusal, and gives it."""
+        """Counts and returns a rejection."""
         counter.refusals += 1
         return QuotaExceeded(
             counter.resource,
@@ -166,7 +166,7 @@ class Account:
 
 
 class Reservation:
-    """What one holder has of a resource: a session, a table of it, its memory, a queue, a copy."""
+    """Amount of a resource that one holder uses: a session, table, memory, queue or copy."""
 
     __slots__ = ("_account", "_amount", "_counter")
 
@@ -177,20 +177,20 @@ class Reservation:
 
     @property
     def available(self) -> float:
-        """How much more the quota allows; infinite where it has no limit."""
+        """Amount that the quota still allows; infinite without a limit."""
         return self._counter.limit - self._counter.use
 
     def check(self, requested: int = 1) -> None:
-        """Refuses more than the quota allows (QuotaExceeded); changes nothing."""
+        """Rejects more than the quota allows (QuotaExceeded); changes nothing."""
         if requested > self.available:
             raise self.refusal(requested)
 
     def refusal(self, requested: int) -> QuotaExceeded:
-        """Counts a refusal, and gives it."""
+        """Counts and returns a rejection."""
         return self._account.refusal(self._counter, requested=requested)
 
     def update(self, amount: int) -> None:
-        """The holder has so much now, in all."""
+        """Sets the holder's total."""
         self._counter.use += amount - self._amount
         self._amount = amount
 
@@ -203,7 +203,7 @@ class Accounts:
         now: The wall clock, seconds since 1970.
 
     Attributes:
-        book: Device time of all of them.
+        book: Device time of all tenants.
     """
 
     def __init__(
@@ -217,10 +217,10 @@ class Accounts:
         return iter(self._accounts.values())
 
     def of(self, tenant: str) -> Account:
-        """The account of a tenant that may work.
+        """The account of an active tenant.
 
         Raises:
-            Unauthenticated: 207006, there is none: the tenant has gone, or is disabled.
+            Unauthenticated: 207006, the tenant is deleted or disabled.
         """
         account = self._accounts.get(tenant)
         if account is None or account.closed:
@@ -228,7 +228,7 @@ class Accounts:
         return account
 
     def renew(self, tenants: Iterable[Tenant]) -> None:
-        """The tenants of the service, all of them, beside LOCAL's own."""
+        """Replaces the tenants of the service; LOCAL's own account stays."""
         known = {tenant.name: tenant for tenant in tenants if tenant.name != LOCAL.tenant}
         for name in self._accounts.keys() - known.keys() - {LOCAL.tenant}:
             self._accounts.pop(name).closed = True

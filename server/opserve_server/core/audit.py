@@ -1,4 +1,4 @@
-"""What is kept of calls that were refused, and of those of administration."""
+"""Audit entries of rejected calls and of administration."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,20 +11,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """A call that was refused, or one of administration; equal refusals may share an entry.
+    """A rejected call or a call of administration; equal rejections may share an entry.
 
     Attributes:
-        at: When, in seconds since 1970; of the first, where several share it.
-        tenant: Whose; empty where nobody was recognised.
-        principal: Its name within the tenant; empty likewise.
-        face: The API of the call: "grpc", "rest", "local" or "cli"; "service" for own changes.
-            The wire has this name for it.
-        method: What was called.
-        outcome: "OK", or the code of its refusal: "UNAUTHENTICATED", "401".
-        reason: Why, in words; never a secret.
+        at: Time, seconds since 1970; of the first call where several share the entry.
+        tenant: The caller's tenant; empty where the caller was not authenticated.
+        principal: The caller's name within the tenant; empty where the caller was not
+            authenticated.
+        face: The API of the call: "grpc", "rest", "local" or "cli"; "service" for changes by the
+            service itself. The wire has this name for it.
+        method: The called method.
+        outcome: "OK", or the code of the rejection: "UNAUTHENTICATED", "401".
+        reason: Reason in words; never a secret.
         request_id: The call's id.
-        detail: What was changed, as "name=value" pairs; never a secret.
-        count: Calls that share it.
+        detail: Changes as "name=value" pairs; never a secret.
+        count: Calls that share the entry.
     """
 
     at: float
@@ -40,14 +41,14 @@ class AuditEntry:
 
 
 Sink = Callable[[Sequence[AuditEntry]], Awaitable[None]]
-"""Keeps entries for good; raises OSError where it cannot."""
+"""Stores entries; raises OSError on failure."""
 
 
 class RefusedCalls:
-    """Refused callers until the store has them. No call waits for it.
+    """Rejected callers until the store has them; no call waits for the store.
 
     Args:
-        limit: Entries at most; equal ones share one until they are flushed.
+        limit: Entries at most; equal ones share an entry until they are flushed.
         clock: Seconds since 1970.
     """
 
@@ -58,22 +59,22 @@ class RefusedCalls:
         self._dropped = 0
 
     def observe(self, observation: Observation) -> None:
-        """Notes a call whose caller was refused."""
+        """Records a call whose caller was rejected."""
         if isinstance(observation, CallEnded) and observation.call.audited:
             self._add(self._entry_of(observation.call))
 
     def count_dropped(self) -> int:
-        """Calls that were refused while there was no room for an entry."""
+        """Rejected calls that were dropped because the table was full."""
         return self._dropped
 
     async def flush(self, sink: Sink) -> None:
-        """Gives what there is to the sink; what it does not take stays for the next time."""
+        """Sends the entries to the sink; entries that it does not store stay for the next flush."""
         entries, self._entries = self._entries, {}
         if not entries:
             return
         try:
             await sink(list(entries.values()))
-        except Exception:  # whatever a store is, the service goes on
+        except Exception:  # a failing store must not stop the service
             log.exception(
                 "%d entries of the audit wait: the store does not take them", len(entries)
             )

@@ -13,12 +13,12 @@ from opserve_server.core.time_slices import ITEMS_PER_SLICE, end_slice
 
 
 def check_count(commands: int, limits: Limits) -> None:
-    """Refuses a batch of too many commands (207012)."""
+    """Rejects a batch of too many commands (207012)."""
     _check_limit("commands", commands, limits.commands_per_submit_limit)
 
 
 def check_batch(commands: Sequence[Command], limits: Limits) -> None:
-    """Refuses a batch of too many commands or bytes (207012)."""
+    """Rejects a batch of too many commands or bytes (207012)."""
     check_count(len(commands), limits)
     sizes = [_inline_bytes(command) for command in commands]
     _check_limit("data", max(sizes, default=0), limits.inline_bytes_limit)

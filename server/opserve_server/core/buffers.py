@@ -1,4 +1,4 @@
-"""Buffers: allocations that a session knows by handle, and the queued work that uses them."""
+"""Buffers: allocations behind the handles of a session, and the queued work that uses them."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Buffer:
 
     Attributes:
         handle: Its handle.
-        region: Where it lies.
+        region: Location in the session's slabs.
         memory: The session's memory.
         users: Queued or running work that uses it, by completion.
         copies: Those of them that are copies in slices, between which calls begin.
@@ -33,7 +33,7 @@ class Buffer:
 
     @property
     def size_bytes(self) -> int:
-        """The size that was asked for."""
+        """Requested size, bytes."""
         return self.region.size_bytes
 
     def view(self, offset: int, size_bytes: int) -> memoryview:
@@ -54,14 +54,14 @@ class Buffer:
         return self.memory.view(self.region)[offset : offset + size_bytes]
 
     def workspace(self) -> Region:
-        """Where a call may compute: its own bytes, or as many others if a client writes to those.
+        """Region in which a call computes: the buffer, or a substitute if a client can write to it.
 
-        It does where it maps them, and while a copy is under way.
-
-        What it wrote to the buffer is not there then: a workspace's content is undefined.
+        A client can write to the buffer while it maps it and while a copy is in progress. The
+        substitute's content does not return to the buffer: the content of a workspace is undefined
+        after a call.
 
         Raises:
-            OutOfMemory: 207001, there are no others.
+            OutOfMemory: 207001, no memory is left for a substitute.
         """
         if not self.copies and not self.memory.is_mapped(self.region):
             return self.region
@@ -72,19 +72,19 @@ class Buffer:
         return self.scratch
 
     def used_by(self, done: asyncio.Future[None]) -> None:
-        """Keeps the memory until the work that `done` stands for is over, however it uses it."""
+        """Keeps the memory until the work behind `done` is over."""
         if done not in self.users:
             self.users.add(done)
             done.add_done_callback(self._unused_by)
 
     def copied_by(self, done: asyncio.Future[None]) -> None:
-        """The same for a copy in slices."""
+        """Keeps the memory until a copy in slices is over."""
         self.used_by(done)
         self.copies.add(done)
         done.add_done_callback(self.copies.discard)
 
     def free(self) -> None:
-        """Returns the memory, at once or when the last user is done."""
+        """Returns the memory, at once or when its last user is done."""
         self.freed = True
         self._release_when_idle()
 

@@ -1,4 +1,4 @@
-"""Which devices have room for one more session, at one moment."""
+"""Devices that can take one more session, at one moment."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,12 +12,12 @@ from opserve_server.core.session_request import Requirements
 
 
 class Capacity:
-    """What is free while those who wait are gone through in their order.
+    """Remaining capacity while queued requests are served in their order.
 
     Args:
         limits: Bounds.
-        sessions: All that are open.
-        ending: Devices where a session that has ended still stops its work.
+        sessions: All open sessions.
+        ending: Devices where a closed session still stops its work.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class Capacity:
             self.take(session.device, exclusive=session.exclusive_s is not None)
 
     def take(self, device: Device, *, exclusive: bool) -> None:
-        """There is one more session on a device."""
+        """Counts one more session on a device."""
         self._counts[device.name] += 1
         if exclusive:
             self._exclusive.add(device.name)
 
     def device_for(self, requirements: Requirements) -> Device | None:
-        """The least used device that can meet a request now; None where none can."""
+        """The least used device that meets a request now; None without one."""
         if self._is_full:
             return None
         free = [
@@ -48,9 +48,9 @@ class Capacity:
         return min(free, key=lambda device: self._counts[device.name], default=None)
 
     def reserve(self, requirements: Requirements, *, tenant: str) -> None:
-        """Keeps the least used device free for a request that wants one alone; one for a tenant.
+        """Reserves the least used device for an exclusive request; one device per tenant.
 
-        Else sessions that come and go would never leave it empty.
+        Without a reservation, sessions that come and go would never leave a device empty.
         """
         if requirements.exclusive_s is None or tenant in self._reserving_tenants:
             return
@@ -62,7 +62,7 @@ class Capacity:
             self._reserving_tenants.add(tenant)
 
     def waits_for(self, requirements: Requirements) -> str:
-        """What has to end before a request can be met; empty where nothing has to."""
+        """Obstacles to a request, in words; empty without one."""
         obstacles = {
             device.name: self._obstacle(device, requirements) for device in requirements.devices
         }
@@ -71,7 +71,7 @@ class Capacity:
         return "; ".join(f"{name}: {obstacle}" for name, obstacle in obstacles.items() if obstacle)
 
     def refusal(self, requirements: Requirements) -> OpserveError:
-        """The answer to a request that cannot be met now and does not wait."""
+        """The error for a request that cannot be met now and does not wait."""
         if not any(device.ready for device in requirements.devices):
             count = len(requirements.devices)
             return Unavailable(
@@ -108,4 +108,4 @@ class Capacity:
             return f"{count} sessions, where none may be"
         if exclusive and device.name in self._ending:
             return "a session that ends"
-        return "is kept for a request before this one" if device.name in self._reserved else ""
+        return "is reserved for a request before this one" if device.name in self._reserved else ""

@@ -1,8 +1,8 @@
-"""Every command of a session. Each stands beside its handler, in the module of what it works on.
+"""Every command of a session, with its handler; each is declared in the module of its subject.
 
-A command is a frozen dataclass. Both wires speak in these values; a unary call is a batch of one
-(see Service.run and submit). Handles are positive; 0 stands for "none" or, where a handle is made,
-"the service chooses".
+A command is a frozen dataclass, the same for gRPC and REST. A unary call is a batch of one (see
+Service.run and submit). Handles are positive; 0 means "none" or, where a handle is made, "the
+service chooses".
 """
 
 from opserve_server.core.event_commands import EVENT_COMMANDS, EventCommand
@@ -13,7 +13,7 @@ from opserve_server.core.principal import Scope
 from opserve_server.core.stream_commands import STREAM_COMMANDS, StreamCommand
 
 SCOPE = Scope.OPERATE
-"""The scope that each command requires, and each other call of the core."""
+"""The scope that each command and each other call of the core requires."""
 
 Command = MemoryCommand | OperatorCommand | StreamCommand | EventCommand
 HANDLERS: Handlers = {

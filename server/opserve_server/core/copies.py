@@ -1,11 +1,11 @@
-"""Copies that are over: how a session's bytes moved, and when."""
+"""Completed copies of a session's bytes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class CopyKind(StrEnum):
-    """What moved bytes."""
+    """Direction of a copy."""
 
     WRITE = "WRITE"
     READ = "READ"
@@ -15,14 +15,14 @@ class CopyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyEntry:
-    """A copy that is over. Times are seconds of the monotonic clock.
+    """A completed copy. Times are seconds of the monotonic clock.
 
     Attributes:
-        kind: What it was.
-        buffer: Handle of the buffer that was written, or that was read.
-        size_bytes: Bytes that moved.
-        started_s: When its first byte moved, behind any wait for queued work.
-        ended_s: When its last byte had moved.
+        kind: Direction.
+        buffer: Handle of the buffer that was written or read.
+        size_bytes: Bytes moved.
+        started_s: Time of the first byte, after any wait for queued work.
+        ended_s: Time after the last byte.
     """
 
     kind: CopyKind

@@ -1,8 +1,8 @@
-"""The device queue: requests for a device that cannot be met now, in the order they will be.
+"""Device queue: session requests that no device can meet now, in the order of their service.
 
-A request comes before another when it was made earlier, where a step of priority counts as some
-seconds of waiting. Both wait equally fast, so their order never changes, and whoever waits is
-passed only by what comes within its steps of priority: nobody starves.
+Requests are ordered by arrival; each step of priority moves a request ahead by a fixed number of
+seconds. Waiting time adds equally to all requests, so their order never changes, and only requests
+within its steps of priority can pass a waiting one. No request starves.
 """
 
 import asyncio
@@ -24,25 +24,26 @@ from opserve_server.core.session import IdleTimer, LoopStalls, Session
 from opserve_server.core.session_request import Requirements
 
 POLL_INTERVAL_S = 0.25
-"""Seconds between two looks at devices that may have become ready, while anybody waits."""
+"""Seconds between two checks for devices that have become ready, while requests wait."""
 
 RequestKey = tuple[str, str]
-"""A tenant and a request id of it."""
+"""A tenant and its request id."""
 
 
 @dataclass(slots=True, eq=False)
 class QueuedRequest:
-    """A request in the line.
+    """A request in the queue.
 
     Attributes:
-        account: Of who asks.
-        wanted: What for.
-        key: By which it is asked for again; None where that cannot be.
-        asked_at: When, seconds of the event loop's clock.
-        order: What comes first is the least.
-        granted: The session, or why there is none.
-        away: Whether its client went away: it keeps its place for a while, and holds up nobody.
-        timers: Its deadline, and until when its client has to come back.
+        account: The account of the requesting tenant.
+        requirements: The requested device and terms.
+        key: Key under which a client can repeat the request; None without a request id.
+        requested_at: Time of the request, seconds of the event loop's clock.
+        order: Sort key; the least is served first.
+        granted: The session, or the error.
+        disconnected: Whether its client is disconnected: the request keeps its position for a while
+            and blocks no other request.
+        timers: Its deadline, and the time by which its client must reconnect.
     """
 
     account: Account
@@ -56,24 +57,25 @@ class QueuedRequest:
 
     @property
     def tenant(self) -> str:
-        """Name of who asks."""
+        """Name of the requesting tenant."""
         return self.account.tenant.name
 
     @property
     def waits(self) -> bool:
-        """Whether it may be granted."""
+        """Whether the request can be granted a device."""
         return not self.disconnected and not self.granted.done()
 
 
 class DeviceQueue:
-    """Those who wait for a device.
+    """Session requests that wait for a device.
 
     Args:
         limits: Bounds.
-        room: What is free now.
-        open_on: Opens the session of a place on a device; may refuse, or ask for a later try.
-        close: Ends a session that was granted to nobody.
-        standstills: Of the event loop.
+        capacity: Returns the capacity left now.
+        open_on: Opens the session of a request on a device; raises an error, or returns None for a
+            later try.
+        close: Ends a session whose request was cancelled.
+        loop_stalls: Stalls of the event loop.
     """
 
     def __init__(
@@ -97,20 +99,20 @@ class DeviceQueue:
 
     @property
     def waits(self) -> bool:
-        """Whether anybody waits."""
+        """Whether requests wait."""
         return bool(self._requests)
 
     async def session(
         self, account: Account, requirements: Requirements, key: RequestKey | None
     ) -> Session:
-        """A session as it is wanted, at once or after a wait.
+        """A session that meets the requirements, at once or after a wait.
 
         Raises:
-            LimitExceeded: 207005, there is no room and it does not wait; 207014, too many wait;
-                QuotaExceeded, of its tenant when its turn came.
-            Unavailable: 207004, no device is ready and it does not wait; 507901, the service
-                drains, or its client did not come back.
-            WaitTimedOut: 507046, its wait is over.
+            LimitExceeded: 207005, no capacity is left and the request does not wait; 207014, too
+                many requests wait; QuotaExceeded, of the tenant when the request was served.
+            Unavailable: 207004, no device is ready and the request does not wait; 507901, the
+                service drains, or the client did not reconnect.
+            WaitTimedOut: 507046, the wait is over.
         """
         request = self._enter(account, requirements, key)
         try:
@@ -128,7 +130,7 @@ class DeviceQueue:
             self._leave(request)
 
     def advance(self) -> Capacity:
-        """Opens the sessions of all whose turn it is; what is free after them."""
+        """Opens the sessions of all requests that can be met; returns the remaining capacity."""
         capacity = self._capacity()
         for request in [request for request in self._requests if request.waits]:
             device = capacity.device_for(request.requirements)
@@ -140,10 +142,10 @@ class DeviceQueue:
 
     @contextmanager
     def connected(self, key: RequestKey) -> Generator[None]:
-        """Somebody asks for a place by its key, inside the block.
+        """Marks the request with a key as connected inside the block.
 
-        Where nobody does any more, the place is kept for a while: in its turn still, if the block
-        ended well, and passed over if it was left by an error, such as that of a broken connection.
+        After the last connection the request stays queued for a while. If the block ended well it
+        can still be granted; after an error, such as a broken connection, it is passed over.
         """
         self._callers[key] += 1
         self._note_reconnection(self._request_of(key))
@@ -158,7 +160,7 @@ class DeviceQueue:
                 self._await_reconnection(self._request_of(key), disconnected=disconnected)
 
     def infos(self, where: Callable[[QueuedRequest], bool]) -> list[WaitingInfo]:
-        """What is told of some that wait, in their order."""
+        """Information on selected requests, in queue order."""
         capacity = self._capacity()
         found: list[WaitingInfo] = []
         for request in self._requests:
@@ -166,19 +168,19 @@ class DeviceQueue:
                 continue
             if where(request):
                 found.append(self._info(request, capacity))
-            if request.waits:  # as advance goes through them
+            if request.waits:  # in the same order as advance
                 capacity.reserve(request.requirements, tenant=request.tenant)
         return found
 
     def end(
         self, error: Callable[[], OpserveError], *, where: Callable[[QueuedRequest], bool]
     ) -> None:
-        """Ends the waits of some with an error of each."""
+        """Ends selected requests with an error each."""
         for request in [request for request in self._requests if where(request)]:
             self._reject(request, error())
 
     def _grant(self, request: QueuedRequest, device: Device) -> bool:
-        """Whether there is one more session on the device."""
+        """Opens a session; returns whether the device has one more."""
         try:
             session = self._open_on(request.account, request.requirements, device)
         except OpserveError as error:
@@ -210,7 +212,7 @@ class DeviceQueue:
         for timer in request.timers.values():
             timer.cancel()
         if self._requests:
-            self.advance()  # what was kept for it is free now
+            self.advance()  # its reservation is free now
         elif self._poll_timer is not None:
             self._poll_timer.cancel()
             self._poll_timer = None
@@ -235,7 +237,7 @@ class DeviceQueue:
         if request.key is not None and not self._callers[request.key]:
             self._await_reconnection(
                 request, disconnected=True
-            )  # its client went before it began to wait
+            )  # the client disconnected before the wait began
         if self._poll_timer is None:
             self._poll_timer = loop.call_later(POLL_INTERVAL_S, self._poll)
 
@@ -259,7 +261,7 @@ class DeviceQueue:
         self._schedule_expiry(request, IdleTimer(self._loop_stalls, self._limits.waiting_return_s))
         request.disconnected = disconnected
         if disconnected:
-            self.advance()  # what was kept for it is free meanwhile
+            self.advance()  # its reservation is free meanwhile
 
     def _schedule_expiry(self, request: QueuedRequest, idle: IdleTimer) -> None:
         loop = asyncio.get_running_loop()

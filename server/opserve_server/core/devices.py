@@ -1,4 +1,4 @@
-"""The device as the core sees it; opserve_server.pool.device has the real one."""
+"""The device interface of the core; opserve_server.pool.device implements it."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -9,7 +9,7 @@ from opserve_server.pool.slabs import Slab, SlabPool
 
 
 class Device(Protocol):
-    """A virtual device: memory, and one worker that divides its time between flows of calls."""
+    """A virtual device: memory, and one worker that shares its time between flows of calls."""
 
     @property
     def name(self) -> str:
@@ -23,22 +23,22 @@ class Device(Protocol):
 
     @property
     def tags(self) -> frozenset[str]:
-        """What the operator of the service says of it."""
+        """Tags that the administrator of the service gave it."""
         ...
 
     @property
     def memory_bytes(self) -> int:
-        """Memory in all."""
+        """Total memory, bytes."""
         ...
 
     @property
     def threads(self) -> int:
-        """On how many threads a call runs at most."""
+        """Threads that one call uses at most."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether its worker answers."""
+        """Whether its worker responds."""
         ...
 
     @property
@@ -47,15 +47,15 @@ class Device(Protocol):
         ...
 
     def attach(self, slab: Slab) -> None:
-        """Lets the worker see a slab.
+        """Maps a slab in the worker.
 
         Raises:
-            OSError: No descriptor is left for it, or the worker has not read for long.
+            OSError: No descriptor is left, or the worker does not read.
         """
         ...
 
     def detach(self, slab: Slab) -> None:
-        """Takes a slab from the worker's sight."""
+        """Unmaps a slab in the worker."""
         ...
 
     async def run(
@@ -63,14 +63,14 @@ class Device(Protocol):
     ) -> KernelTiming:
         """Runs a call to its end; calls of a flow run in the order of `run`.
 
-        Each device time that it took is told to `used`, in nanoseconds, whatever it comes to.
+        Device time of the call is reported to `used` in nanoseconds, whatever the outcome.
 
-        Cancelling it asks the worker to stop the call at its next slice, or never to begin it. The
-        cancellation ends when the worker has done so or is dead: nothing of the call's is written
-        any more.
+        Cancellation makes the worker stop the call at its next slice, or never begin it. The
+        cancellation completes when the worker has stopped or is dead: no byte of the call is
+        written afterwards.
 
         Raises:
             KernelFailed: The kernel raised.
-            WorkerDied: The worker died twice under this call.
+            WorkerDied: Two workers died during this call.
         """
         ...

@@ -1,4 +1,4 @@
-"""Who may call: a snapshot of tenants, keys and certificates, looked up without waiting."""
+"""Directory: a snapshot of tenants, keys and certificates, read without waiting."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,16 +9,16 @@ from opserve_server.core.tenants import Tenant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRecord:
-    """An API key as it is known; its text is not.
+    """A stored API key; its text is not stored.
 
     Attributes:
-        id: Public: eight hexadecimal digits.
-        sha256: Of the key's text; no part of any answer, log or repr.
-        principal: Whose it is.
+        id: Public id: eight hexadecimal digits.
+        sha256: SHA-256 of the key's text; never in an answer, log or repr.
+        principal: The caller that the key authenticates.
         created_at: Seconds since 1970.
-        expires_at: The same; None: never.
-        revoked_at: The same; None: it is not revoked.
-        last_used_at: The same, to about a minute; None: it was not used yet.
+        expires_at: Seconds since 1970; None: never.
+        revoked_at: Seconds since 1970; None: not revoked.
+        last_used_at: Seconds since 1970, to about a minute; None: never used.
     """
 
     id: str
@@ -32,14 +32,14 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directory:
-    """A snapshot; whoever changes the store takes a new one.
+    """A snapshot; every change of the store makes a new one.
 
     Attributes:
         tenants: By name.
-        keys: By the SHA-256 of their text; those that are revoked or expired too, so that a
-            service whose last key went is not taken for one that never had any.
-        certificates: Principals by the subject of their certificate, as RFC 4514 writes it, or by
-            a name in its subjectAltName: "URI:spiffe://farm/ci", "DNS:ci.farm".
+        keys: By the SHA-256 of their text. Revoked and expired keys stay, so that a service that
+            lost its last key is not mistaken for one that never had a key.
+        certificates: Principals by the subject of their certificate in RFC 4514 form, or by a
+            subjectAltName: "URI:spiffe://farm/ci", "DNS:ci.farm".
     """
 
     tenants: Mapping[str, Tenant]
@@ -48,9 +48,9 @@ class Directory:
 
     @property
     def keyless(self) -> bool:
-        """Whether nobody was ever given a key or a certificate, so that everybody is LOCAL."""
+        """Whether no key and no certificate was ever created, so that every caller is LOCAL."""
         return not self.keys and not self.certificates
 
 
 KEYLESS = Directory(tenants={}, keys={}, certificates={})
-"""Of a service without a store."""
+"""The directory of a service without a store."""

@@ -1,4 +1,4 @@
-"""Dispatch: whose call a device gets next, and how many of each tenant it has at once."""
+"""Dispatch: selects the next call for a device, and bounds the calls of each tenant there."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ from opserve_server.pool.fair_queue import FairQueue
 from opserve_server.pool.messages import Flow
 
 CALLS_OF_A_TENANT = 2
-"""Calls of one tenant at a device: one may run, and one follows it without a gap; the order of all
-its others is still open."""
+"""Calls of one tenant at a device: one may run and one follows without a gap. The order of all
+other calls of the tenant stays open."""
 SHORT_CALLS_OF_A_TENANT = 16
-"""The same where they are so short that together they last no longer than FRONT_TAKES_NS."""
+"""The bound for short calls, which together last no longer than FRONT_LATENCY_NS."""
 FRONT_LATENCY_NS = 10_000_000
-"""Nanoseconds in which a front that has other work hears of an end and sends the next call."""
+"""Nanoseconds within which a busy front process handles an end and sends the next call."""
 _NEWEST_WEIGHT = 1 / 8
-"""Of the mean time of calls."""
+"""Weight of the newest call in the mean time of calls."""
 TENANTS_AT_DEVICE = 64
-"""Tenants between whose calls a worker divides its time; others wait until one has none there."""
+"""Tenants among which a worker shares its time; other tenants wait until one has no call there."""
 _NS_PER_S = 1e9
 
 
 class CallStopped(Exception):
-    """The device stopped a call before its end, as it was told to, or never began it."""
+    """The device stopped a call on request, or never began it."""
 
 
 class Source(Protocol):
-    """A stream as the dispatcher sees it."""
+    """A stream, as the dispatcher uses it."""
 
     @property
     def handle(self) -> int:
@@ -41,25 +41,25 @@ class Source(Protocol):
 
     @property
     def account(self) -> Account:
-        """Who pays for its calls."""
+        """The account that its calls are charged to."""
         ...
 
     @property
     def has_call(self) -> bool:
-        """Whether its next work is a call that may go to the device now."""
+        """Whether its next work is a call that can go to the device now."""
         ...
 
     def take_call(self) -> tuple[Entry, KernelRun]:
-        """Its next call, which goes to the device."""
+        """Removes and returns its next call, which goes to the device."""
         ...
 
     def end_call(self, entry: Entry, outcome: KernelTiming | Exception) -> None:
-        """A call that went to the device is over."""
+        """Handles the end of a call at the device."""
         ...
 
 
 class RoundRobin:
-    """Whose turn is next: of those that have a call, the one that has waited longest."""
+    """Round robin over sources with a call; the one that has waited longest is next."""
 
     def __init__(self) -> None:
         self._waiting: dict[Source, None] = {}
@@ -68,15 +68,15 @@ class RoundRobin:
         return bool(self._waiting)
 
     def add(self, source: Source) -> None:
-        """A source has a call; it waits behind all others, or where it waits already."""
+        """Appends a source; one that waits already keeps its position."""
         self._waiting.setdefault(source)
 
     def discard(self, source: Source) -> None:
-        """A source has none any more."""
+        """Removes a source without calls."""
         self._waiting.pop(source, None)
 
     def take(self) -> Source:
-        """The source whose turn it is, which waits no more; there is one."""
+        """Removes and returns the next source; there must be one."""
         source = next(iter(self._waiting))
         del self._waiting[source]
         return source
@@ -84,13 +84,13 @@ class RoundRobin:
 
 @dataclass(slots=True, eq=False)
 class _TenantQueue:
-    """A tenant at one device.
+    """The calls of one tenant for one device.
 
     Attributes:
-        flow: What its calls are for the worker.
-        streams: Its streams that have a call.
-        at_device: Its calls that lie at the device.
-        call_ns: Device time of its calls, a mean of the last ones.
+        flow: Number of the tenant's flow at the worker.
+        streams: Streams with a call to send.
+        at_device: Calls at the device.
+        call_ns: Moving average of the device time of its calls.
     """
 
     flow: int
@@ -100,7 +100,7 @@ class _TenantQueue:
 
     @property
     def has_capacity(self) -> bool:
-        """Whether one more of its calls may lie at the device."""
+        """Whether the device may take one more of its calls."""
         if self.at_device < CALLS_OF_A_TENANT:
             return True
         ahead_ns = self.at_device * self.call_ns
@@ -108,37 +108,39 @@ class _TenantQueue:
 
 
 class Dispatcher:
-    """Gives a device calls of streams: few of each tenant, and each stream's in order.
+    """Sends calls of streams to a device: few per tenant, in order within a stream.
 
-    The worker divides its time between the tenants whose calls it has. Here it is decided whose
-    calls those are, by the same account of device time for each tenant's weight.
+    The worker shares its time among the tenants whose calls it has. The dispatcher selects those
+    calls by the same measure, device time per weight.
 
     Args:
-        device: Runs the calls of each tenant in the order they come.
+        device: Runs the calls of each tenant in the order of their arrival.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._queues: dict[str, _TenantQueue] = {}  # tenants are few, and made by operators
+        self._queues: dict[
+            str, _TenantQueue
+        ] = {}  # administrators create tenants, so there are few
         self._flows = count(1)
         self._fair_queue = FairQueue[_TenantQueue]()
         self._tasks: dict[Entry, asyncio.Task[KernelTiming]] = {}
 
     def offer(self, source: Source) -> None:
-        """A stream has a call."""
+        """Registers that a stream has a call."""
         queue = self._queue_of(source)
         queue.streams.add(source)
         self._fair_queue.join(queue)
         self._fill()
 
     def withdraw(self, source: Source) -> None:
-        """A stream has none any more."""
+        """Registers that a stream has no call."""
         queue = self._queue_of(source)
         queue.streams.discard(source)
         self._leave_if_idle(queue)
 
     def stop(self, entry: Entry) -> None:
-        """Asks the device, once, to stop a call; its stream is told when that is over."""
+        """Requests, once, that the device stops a call; end_call follows when it has."""
         self._tasks[entry].cancel()
 
     def _queue_of(self, source: Source) -> _TenantQueue:
@@ -149,7 +151,7 @@ class Dispatcher:
         return queue
 
     def _leave_if_idle(self, queue: _TenantQueue) -> None:
-        """Who has nothing to run takes part no more."""
+        """Removes a tenant without work from the fair queue."""
         if queue in self._fair_queue and not queue.streams and not queue.at_device:
             self._fair_queue.leave(queue)
 
@@ -173,7 +175,7 @@ class Dispatcher:
             task.add_done_callback(partial(self._end, queue, source, entry))
 
     def _next(self) -> _TenantQueue | None:
-        """Whose call goes to the device now; None where the next one has no place there."""
+        """The tenant whose call goes to the device now; None where the device has no capacity."""
         candidates = [queue for queue in self._fair_queue if queue.streams and queue.has_capacity]
         if not candidates:
             return None
@@ -194,7 +196,7 @@ class Dispatcher:
         del self._tasks[entry]
         queue.at_device -= 1
         if task.cancelled() and entry.stopped_by is None:
-            return  # nobody here asked for it: the event loop ends, and all its tasks with it
+            return  # not by `stop`: the event loop ends and cancels all tasks
         source.end_call(entry, _outcome(task))
         self._leave_if_idle(queue)
         self._fill()

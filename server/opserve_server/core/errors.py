@@ -1,4 +1,4 @@
-"""The exception tree of the service. The APIs translate each class once, in a table of their own.
+"""The exception tree of the service. The APIs translate each class once, each in its own table.
 
 OpserveError               (opserve_kernels.errors) status, message, parameter, given, allowed
 ├── InvalidArgument        a rule is broken: 161001, 161002, 100000, 107000, 107001
@@ -8,10 +8,10 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 ├── OutOfMemory            device memory: 207001
 ├── LimitExceeded          a named limit of the service: 207005, 207007, 207008, 207012, 207014
 │   ├── QuotaExceeded      a limit of the caller's tenant: the same, and 207001 for device memory
-│   └── TooManyGuesses     an address has shown too many unknown keys: 207012
+│   └── TooManyUnknownKeys an address has sent too many unknown keys: 207012
 ├── WaitTimedOut           a wait ended without its event: 507046, 507047
-├── NotAllowed             who calls may not: 207006
-│   ├── Unauthenticated    it is not known who calls
+├── NotAllowed             the caller is not permitted: 207006
+│   ├── Unauthenticated    the caller is not authenticated
 │   └── PermissionDenied   the caller lacks a scope
 ├── Unavailable            no device is ready, or the service drains: 207004, 507901
 │   └── StoreUnavailable   the database of tenants and keys does not answer: 507901
@@ -57,15 +57,15 @@ __all__ = [
 
 
 DRAINED = "the service drains"
-"""Why a session ended that its client may open again."""
+"""End reason of a session that its client may open again."""
 
 
 class HandleNotFound(OpserveError):
-    """A handle or session that is not there, for whatever reason (107017).
+    """A missing handle or session (107017).
 
     Attributes:
-        ended: Why the session was ended, so that its client does not open it again by itself; empty
-            where that is unknown, as after a restart, or the service drains.
+        ended: Reason why the session ended, so that its client does not reopen it automatically;
+            empty where the reason is unknown, as after a restart, or the service drains.
     """
 
     def __init__(self, kind: str, given: object, *, allowed: str = "", ended: str = "") -> None:
@@ -82,11 +82,11 @@ class HandleNotFound(OpserveError):
 
 
 def session_not_found(name: str, *, ended: str = "") -> HandleNotFound:
-    """A session that is not there, or not the caller's: one answer for both (107017).
+    """A session that does not exist or belongs to another tenant: one answer for both (107017).
 
     Args:
-        name: What was asked for.
-        ended: Why it ended, for its own tenant alone; empty where nobody knows.
+        name: The requested name.
+        ended: Reason of its end, for its own tenant only; empty where unknown.
     """
     return HandleNotFound(
         "session", name[:64], allowed="an open session of the caller", ended=ended
@@ -94,11 +94,11 @@ def session_not_found(name: str, *, ended: str = "") -> HandleNotFound:
 
 
 class NotSupported(OpserveError):
-    """The profile does not support the operator, or this service not the call."""
+    """The profile does not support the operator, or the service does not support the call."""
 
 
 class WrongState(OpserveError):
-    """The object is there, but not in a state that allows this."""
+    """The object exists, but its state does not allow the operation."""
 
 
 class OutOfMemory(OpserveError):
@@ -110,10 +110,10 @@ class LimitExceeded(OpserveError):
 
 
 class TooManyUnknownKeys(LimitExceeded):
-    """An address has shown too many unknown keys (207012).
+    """An address has sent too many unknown keys (207012).
 
     Attributes:
-        reason: From where, for the audit alone.
+        reason: The address, for the audit only.
     """
 
     def __init__(self, peer: str, *, per_s: float) -> None:
@@ -129,13 +129,13 @@ class TooManyUnknownKeys(LimitExceeded):
 
 
 class QuotaExceeded(LimitExceeded):
-    """A tenant uses what its quota allows of a resource, or would with what is asked.
+    """A tenant's use of a resource would exceed its quota.
 
     Attributes:
-        tenant: Whose quota it is.
-        limit: What it allows.
-        use: What is in use now.
-        retry_after_s: Seconds after which a later try may succeed.
+        tenant: The tenant.
+        limit: Limit of the quota.
+        use: Current use.
+        retry_after_s: Seconds after which a retry may succeed.
     """
 
     def __init__(
@@ -186,11 +186,11 @@ class WaitTimedOut(OpserveError):
 
 
 class NotAllowed(OpserveError):
-    """Whoever calls may not (207006).
+    """The caller is not permitted (207006).
 
     Attributes:
-        reason: Why, for the audit alone.
-        principal: Who it was, where that is known; for the audit alone too.
+        reason: Reason, for the audit only.
+        principal: The caller, where authenticated; for the audit only.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class NotAllowed(OpserveError):
 
 
 class Unauthenticated(NotAllowed):
-    """It is not known who calls; one answer, whatever is wrong with what was shown."""
+    """The caller is not authenticated; one answer for every cause."""
 
     def __init__(self, reason: str, *, principal: Principal | None = None) -> None:
         super().__init__(
@@ -227,7 +227,7 @@ class Unauthenticated(NotAllowed):
 
 
 class PermissionDenied(NotAllowed):
-    """The caller is known and lacks the scope that the method asks for."""
+    """The caller lacks the scope that the method requires."""
 
     def __init__(self, principal: Principal, *, scope: str) -> None:
         super().__init__(
@@ -240,11 +240,11 @@ class PermissionDenied(NotAllowed):
 
 
 class Unavailable(OpserveError):
-    """The service cannot take this now; a later try may succeed."""
+    """The service cannot do this now; a retry may succeed."""
 
 
 def service_drains(parameter: str) -> Unavailable:
-    """New work while the service ends (507901)."""
+    """Rejects new work while the service drains (507901)."""
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
         f"{parameter}: given new work, allowed what ends work that is there: the service drains",
@@ -255,7 +255,7 @@ def service_drains(parameter: str) -> Unavailable:
 
 
 def service_ends() -> Unavailable:
-    """A call at the end of a drain (507901)."""
+    """Rejects a call at the end of a drain (507901)."""
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
         "service: given a call, allowed another service, or a later try: the service ends",
@@ -266,7 +266,7 @@ def service_ends() -> Unavailable:
 
 
 class StoreUnavailable(Unavailable):
-    """The database of tenants and keys does not answer (507901); why is in the log alone."""
+    """The database of tenants and keys does not answer (507901); the cause is only in the log."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -279,7 +279,7 @@ class StoreUnavailable(Unavailable):
 
 
 class DataCorrupted(OpserveError):
-    """Bytes changed on their way (507052)."""
+    """Bytes changed in transit (507052)."""
 
     def __init__(self, checksum: str, *, given: object, allowed: object) -> None:
         super().__init__(
@@ -292,11 +292,7 @@ class DataCorrupted(OpserveError):
 
 
 class ExecutionFailed(OpserveError):
-    """A call failed on its stream; surfaces at synchronise.
-
-    Attributes:
-        executor: Handle of the executor that failed.
-    """
+    """A call failed on its stream; synchronise raises it."""
 
     code: ClassVar[Status] = Status.ACL_ERROR_RT_AICORE_EXCEPTION
 
@@ -318,7 +314,7 @@ class DeadlineMissed(ExecutionFailed):
 
 
 def unraised(error: OpserveError) -> OpserveError:
-    """The same refusal without what raising it added: its frames, and all that they hold."""
+    """A copy of an error without its traceback, whose frames would keep objects alive."""
     fresh = type(error).__new__(type(error), *error.args)
     fresh.__dict__.update(error.__dict__)
     return fresh

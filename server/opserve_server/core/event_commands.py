@@ -1,4 +1,4 @@
-"""Commands on events, each with what carries it out."""
+"""Commands on events, with their handlers."""
 
 from dataclasses import dataclass
 
@@ -88,7 +88,7 @@ async def _stream_wait_event(session: Session, command: StreamWaitEvent) -> Done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryEvent:
-    """Tells whether an event's latest record is done.
+    """Returns whether an event's latest record is done.
 
     Attributes:
         event: Handle of the event.
@@ -122,7 +122,7 @@ async def _synchronize_event(session: Session, command: SynchronizeEvent) -> Don
         status=Status.ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
         what=f"event {command.event}",
     )
-    session.check_open()  # the end of a session drops work: it is not done
+    session.check_open()  # work that the session's end dropped was not done
     return Done()
 
 

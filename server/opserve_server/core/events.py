@@ -1,4 +1,4 @@
-"""Events: markers that streams reach."""
+"""Events: markers in the order of a stream."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from opserve_server.core.errors import WrongState
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One recording of an event: done when its stream reaches it, at a time in seconds."""
+    """One recording of an event; done when its stream reaches it, at a time in seconds."""
 
     done: asyncio.Future[None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -17,14 +17,14 @@ class Record:
     time_s: float = 0.0
 
     def reach(self) -> None:
-        """The stream has come here."""
+        """Marks the record as reached by its stream."""
         self.time_s = asyncio.get_running_loop().time()
         self.done.set_result(None)
 
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """A handle whose latest record can be waited for; None before the first."""
+    """An event and its latest record; None before the first."""
 
     handle: int
     latest: Record | None = None

@@ -1,4 +1,4 @@
-"""Executors: planned calls, and the plans that a session keeps by all that they depend on."""
+"""Executors (planned calls), and plans kept for equal calls of a session."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from opserve_server.core.buffers import Buffer
 
 @dataclass(slots=True, eq=False)
 class Executor:
-    """A planned call.
+    """A planned call with its tensors.
 
     Attributes:
         handle: Its handle.
@@ -44,11 +44,11 @@ class Executor:
                 yield index, name, tensor
 
     def set_buffer(self, index: int, buffer: Buffer) -> None:
-        """Gives a tensor another buffer.
+        """Assigns another buffer to a tensor.
 
         Raises:
             InvalidArgument: 161002, there is no such tensor, it was null in phase one, or the
-                buffer is too small for it.
+                buffer is too small.
         """
         names = self.operator.tensor_fields
         if not 0 <= index < len(names):
@@ -65,18 +65,18 @@ class Executor:
 
 
 PlannedCall = tuple[Plan, frozenset[str]]
-"""A plan, and the names of the tensors that it writes: the outputs that the mask asks for."""
+"""A plan, and the names of the tensors that it writes: the outputs selected by the mask."""
 
 
 class Plans:
-    """Plans calls on one profile; equal calls are planned once, while they are remembered.
+    """Plans calls on one profile; equal calls share a plan while it is kept.
 
     Attributes:
         profile: Name of the profile.
 
     Args:
         profile: Name of the profile.
-        limit: Plans that are kept; the one that was asked for least recently goes first.
+        limit: Plans kept; the least recently used is dropped first.
     """
 
     def __init__(self, profile: str, *, limit: int) -> None:
@@ -85,11 +85,11 @@ class Plans:
         self._planned: OrderedDict[object, PlannedCall] = OrderedDict()
 
     def plan(self, operator: Operator[Any], arguments: object, options: PlanOptions) -> PlannedCall:
-        """The plan of a call; where its tensors lie makes no difference to it.
+        """The plan of a call; the location of its tensors does not matter.
 
         Raises:
-            InvalidArgument: A rule of the operator is broken; 207001, the call is larger than 64
-                bits can say.
+            InvalidArgument: A rule of the operator is broken; 207001, a size or position exceeds 64
+                bits.
         """
         key = (operator.name, options, _without_buffers(arguments))
         planned = self._planned.pop(key, None)
@@ -104,7 +104,7 @@ class Plans:
 
 
 def _without_buffers(arguments: object) -> tuple[object, ...]:
-    """All that arguments say, but for the buffers of their tensors."""
+    """All values of the arguments except the buffers of their tensors."""
     schema: type = type(arguments)
     values = _values_of(schema)(arguments)
     return tuple(_VIEW(value) if isinstance(value, Tensor) else value for value in values)

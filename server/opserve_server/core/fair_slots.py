@@ -1,4 +1,4 @@
-"""Slots for work that the front itself carries out: tenants take turns at them by weight."""
+"""Slots for work of the front process itself, shared fairly among tenants by weight."""
 
 import asyncio
 from collections import deque
@@ -19,8 +19,8 @@ class _Queue:
     """The calls of one tenant.
 
     Attributes:
-        waiting: One event for each call that waits, in their order; set when the call gets a slot.
-        running: Calls that have a slot.
+        waiting: One event for each waiting call, in order; set when the call gets a slot.
+        running: Calls with a slot.
     """
 
     waiting: deque[asyncio.Event] = field(default_factory=deque[asyncio.Event])
@@ -30,12 +30,12 @@ class _Queue:
 class FairSlots:
     """A number of slots, each for one call at a time.
 
-    A free slot goes to the tenant that has had slots for the least time, for its weight; the calls
-    of one tenant keep their order. One tenant never has all slots, unless there is only one: a
-    call of another begins at once, however many calls the first tenant sends.
+    A free slot goes to the tenant with the least slot time per weight; the calls of one tenant keep
+    their order. One tenant never holds all slots, unless there is only one: a call of another
+    tenant begins at once, however many calls the first one sends.
 
     Args:
-        slots: How many calls run at once.
+        slots: Calls that run at once.
         waiting_limit: Calls of one tenant that wait at once.
     """
 
@@ -48,7 +48,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, account: Account) -> AsyncGenerator[None]:
-        """A slot of a tenant, until the block ends; may wait for it.
+        """Acquires a slot for a tenant until the block ends; may wait.
 
         Raises:
             LimitExceeded: 207012, too many calls of the tenant wait.
@@ -74,7 +74,7 @@ class FairSlots:
                 raise _too_many(self._waiting_limit)
             await granted.wait()
         except (LimitExceeded, asyncio.CancelledError):
-            if granted.is_set():  # between the cancellation and this line
+            if granted.is_set():  # granted and cancelled in the same iteration of the loop
                 self._release(name)
             else:
                 queue.waiting.remove(granted)
@@ -103,7 +103,7 @@ class FairSlots:
         self._grant()
 
     def _forget(self, name: str) -> None:
-        """A tenant without calls takes part no more."""
+        """Removes a tenant without calls from the fair queue."""
         queue = self._queues.get(name)
         if queue is not None and not queue.waiting and not queue.running:
             del self._queues[name]

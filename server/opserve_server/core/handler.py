@@ -1,4 +1,4 @@
-"""What carries out a command."""
+"""Handlers of commands."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ from opserve_server.core.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What carries out a command, and how it is taken.
+    """The handler of a command, with its properties.
 
     Attributes:
-        run: Carries it out; raises OpserveError.
-        new_work: Whether a service that drains refuses it: it makes a handle, or queues a call.
-        long: Whether it may take milliseconds, to make pages or to plan; others have their turn
-            behind it.
+        run: Executes the command; raises OpserveError.
+        new_work: Whether a draining service rejects the command: it makes a handle or queues a
+            call.
+        long: Whether it may take milliseconds, for page faults or planning; a batch yields to other
+            calls after it.
     """
 
     run: Callable[[Session, Any], Awaitable[Result]]

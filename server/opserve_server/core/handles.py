@@ -17,7 +17,7 @@ class HandleTable(Generic[Item]):
 
     Args:
         kind: "buffer", "executor", "stream" or "event".
-        account: What they are charged to; events are not, for they take next to nothing.
+        account: Account that they are charged to; events are free, as they take next to no memory.
         limit: Live objects at most.
     """
 
@@ -37,18 +37,18 @@ class HandleTable(Generic[Item]):
 
     @property
     def last(self) -> int:
-        """The greatest handle that was used, or 0."""
+        """The greatest handle in use so far, or 0."""
         return self._last
 
     def next_handle(self, wanted: int) -> int:
-        """The handle that the next object will have; changes nothing.
+        """The handle of the next object; changes nothing.
 
         Args:
             wanted: The client's choice, or 0.
 
         Raises:
-            InvalidArgument: 107000, the choice is not greater than every handle before it.
-            LimitExceeded: The table is full, or the tenant's quota is used.
+            InvalidArgument: 107000, the choice is not greater than every earlier handle.
+            LimitExceeded: The table is full, or the tenant's quota is used up.
         """
         handle = wanted or self._last + 1
         if not self._last < handle <= HANDLE_MAXIMUM:
@@ -73,7 +73,7 @@ class HandleTable(Generic[Item]):
         return handle
 
     def put(self, handle: int, item: Item) -> None:
-        """Adds an object under a handle that next_handle gave."""
+        """Adds an object under a handle from next_handle."""
         assert handle > self._last, "next_handle comes first"
         self._last = handle
         self._items[handle] = item
@@ -88,8 +88,9 @@ class HandleTable(Generic[Item]):
         """The object of a live handle.
 
         Args:
-            handle: What the client names.
-            null_status: Code for handle 0, the null pointer, where it is not that of the kind.
+            handle: The client's handle.
+            null_status: Code for handle 0, the null pointer, where it differs from that of the
+                kind.
 
         Raises:
             InvalidArgument: The null pointer.
@@ -114,14 +115,14 @@ class HandleTable(Generic[Item]):
         )
 
     def remove(self, handle: int) -> Item:
-        """Takes a live object out; its handle is dead from now on."""
+        """Removes and returns a live object; its handle is dead from now on."""
         item = self.get(handle)
         del self._items[handle]
         self._count()
         return item
 
     def clear(self) -> None:
-        """Takes every object out, at the end of the session."""
+        """Removes every object, at the end of the session."""
         self._items.clear()
         self._count()
 

@@ -1,4 +1,4 @@
-"""The history of a stream: what its work came to, the latest entries only."""
+"""History of a stream: the outcome of its latest work."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ from opserve_server.core.work import Entry, KernelRun, Mark, Wait
 
 
 class WorkKind(StrEnum):
-    """What work was: a call, a record of an event, or a wait for one."""
+    """Kind of work: a call, a record of an event, or a wait for one."""
 
     EXECUTE = "EXECUTE"
     RECORD = "RECORD"
@@ -20,10 +20,10 @@ class WorkKind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What it came to.
+    """Outcome of work.
 
-    ABORTED was at the device and told to stop; DROPPED never went there. A dropped record counts
-    as reached, so that nobody waits for it in vain.
+    ABORTED work was stopped at the device; DROPPED work never went there. A dropped record counts
+    as reached, so that no wait for it lasts forever.
     """
 
     DONE = "DONE"
@@ -34,22 +34,23 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """Work of a stream that is over. Times are seconds of the monotonic clock.
+    """Completed work of a stream. Times are seconds of the monotonic clock.
 
     Attributes:
-        sequence: From 1 in the order of endings.
-        number: From 1 in the order of submission.
-        kind: What it was.
-        handle: Of the executor, or the event.
+        sequence: Position in the order of endings, from 1.
+        number: Position in the order of submission, from 1.
+        kind: Kind of work.
+        handle: Handle of the executor or event.
         operator: The operator's name; empty for events.
-        queued_s: When it was submitted.
-        started_s: When its kernel began, as far as the device told, else when it went there; when
-            a wait came to the head of its stream; None where it was dropped.
-        ended_s: When it was over.
-        kernel_s: Seconds that its kernel ran, without pauses in which the device ran calls of other
-            tenants; None where the device told none.
-        outcome: What it came to.
-        status: Why it is not DONE; None where it is.
+        queued_s: Time of submission.
+        started_s: Start of the kernel where the device reported it, else time at which it went to
+            the device; for a wait, the time at which it reached the head of its stream; None where
+            it was dropped.
+        ended_s: Time of its end.
+        kernel_s: Seconds that its kernel ran, without pauses for calls of other tenants; None where
+            the device reported none.
+        outcome: Outcome.
+        status: Reason where the outcome is not DONE; else None.
     """
 
     sequence: int
@@ -67,7 +68,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostEntries:
-    """Entries that a watcher came too late for, by the first and last sequence number."""
+    """Entries dropped before a watcher read them, by first and last sequence number."""
 
     first: int
     last: int
@@ -75,14 +76,14 @@ class LostEntries:
 
 @dataclass(frozen=True, slots=True)
 class NoNews:
-    """Nothing ended for a while: a sign of life for whoever watches over a wire."""
+    """Nothing ended for a while; keeps the connection of a watcher alive."""
 
 
 News = HistoryEntry | LostEntries | NoNews
 
 
 class History:
-    """The latest entries; watchers read them here, so that a slow one holds no memory.
+    """The latest entries. Watchers read from this list, so that a slow watcher holds no memory.
 
     Args:
         limit: Entries kept at most.
@@ -97,7 +98,7 @@ class History:
     def add(
         self, entry: Entry, *, ended_s: float, outcome: Outcome, status: AnyStatus | None = None
     ) -> HistoryEntry:
-        """Keeps what an entry came to."""
+        """Adds an entry with its outcome."""
         kind, handle, operator = _subject(entry)
         self._last += 1
         added = HistoryEntry(
@@ -118,23 +119,23 @@ class History:
         return added
 
     def entries(self) -> list[HistoryEntry]:
-        """All that is remembered, in the order of endings."""
+        """All kept entries, in the order of endings."""
         return list(self._entries)
 
     def end(self) -> None:
-        """Nothing will be added any more: watchers end when they have read what is there."""
+        """Marks the history as complete; watchers end after the last entry."""
         self._ended = True
         self._wake()
 
     async def watch(
         self, after: int, *, limit_s: float, quiet_limit_s: float
     ) -> AsyncGenerator[News]:
-        """Entries behind a sequence number, and those that follow, until the stream ends.
+        """Entries after a sequence number, including future ones, until the stream ends.
 
         Args:
-            after: The last sequence number that the watcher knows.
-            limit_s: Seconds after which it ends in any case.
-            quiet_limit_s: Seconds without an entry after which NoNews comes instead.
+            after: The last sequence number that the watcher has.
+            limit_s: Seconds after which the watch ends.
+            quiet_limit_s: Seconds without an entry after which NoNews is sent.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + limit_s

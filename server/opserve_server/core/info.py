@@ -1,4 +1,4 @@
-"""What clients are told of devices and sessions."""
+"""Information that clients receive on devices and sessions."""
 
 from dataclasses import dataclass, field
 
@@ -7,22 +7,19 @@ from opserve_server.core.tenants import Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """A device as clients see it; operators are named as the vendor names them.
-
-    tags are what the operator of the service says of it, and exclusive tells whether one session
-    has it alone.
+    """A device as clients see it; operators have the vendor's names.
 
     Attributes:
         name: Its name within the service, such as "ascend910b-0".
-        profile: Its profile, such as "ascend910b"; a session asks for this.
+        profile: Its profile, such as "ascend910b"; a session requests it by this.
         products: Product names of the vendor.
-        operators: Operators that it supports, as the vendor names them.
+        operators: Operators that it supports, by the vendor's names.
         memory_bytes: Its memory, bytes.
-        free_memory_bytes: Its memory that no session holds, bytes.
-        ready: Whether its worker answers.
+        free_memory_bytes: Memory that no session uses, bytes.
+        ready: Whether its worker responds.
         sessions: Open sessions on it.
-        tags: Labels that the administrator of the service gave it; a session can ask for them.
-        exclusive: Whether one session has it alone.
+        tags: Labels that the administrator of the service gave it; a session can require them.
+        exclusive: Whether one session has it exclusively.
     """
 
     name: str
@@ -39,17 +36,13 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedSession:
-    """A new lease: the session's name, its device and the seconds it lives without a call.
-
-    exclusive_left_s tells after how many seconds an exclusive session ends, and is 0 for others.
-    local_lane names the socket by which a client on this host can map its memory, and
-    local_lane_token, a secret, is what it shows there; both are empty where there is none.
+    """A new lease: the session's name, its device and the seconds it lasts without a call.
 
     Attributes:
         session: Its name, a secret.
         device: Its device.
-        lease_s: Seconds that it lives without a call.
-        exclusive_left_s: Seconds until an exclusive session ends; 0 of others.
+        lease_s: Seconds that it lasts without a call.
+        exclusive_left_s: Seconds until an exclusive session ends; 0 for others.
         accuracy: Error bound of its results: "direct" or "fast".
         documented_rules: Answer to a call that breaks a rule of the vendor's page alone: "error" or
             "warn".
@@ -87,20 +80,20 @@ class FoundSession(OpenedSession):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """An open session, as its tenant and operators of the service see it.
+    """An open session, as its tenant and administrators of the service see it.
 
     Attributes:
-        id: The start of its name, which is a secret; `Service.release` takes it.
-        tenant: Whose it is.
+        id: The start of its name, which is a secret; `Service.release` accepts it.
+        tenant: Its tenant.
         device: Name of its device.
         profile: Profile of its device.
         open_s: Seconds since it was opened.
         expires_in_s: Seconds until it ends, unless its client calls.
         calls: Calls in progress.
         queued_entries: Entries of its streams that have not gone to the device.
-        exclusive: Whether it has its device alone.
-        working: Whether a call is in progress or work of a stream is not over.
-        memory_bytes: Slabs that it holds, bytes.
+        exclusive: Whether it has its device exclusively.
+        working: Whether a call is in progress or work of a stream is not complete.
+        memory_bytes: Its slabs, bytes.
     """
 
     id: str
@@ -118,13 +111,13 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUse:
-    """How a tenant stands in a resource; a limit of None is the service's own.
+    """Limit and use of a resource by a tenant; without a limit, those of the service apply.
 
     Attributes:
         resource: The resource.
-        limit: Most that the tenant may use; None: the limits of the service alone hold.
-        use: What the tenant uses now.
-        refusals: Calls that this limit refused since the service started.
+        limit: Most that the tenant may use; None: only the limits of the service apply.
+        use: Current use of the tenant.
+        refusals: Calls that this limit rejected since the service started.
     """
 
     resource: Resource
@@ -135,11 +128,11 @@ class ResourceUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a tenant uses now, and how much it may.
+    """Current use and limits of a tenant.
 
     Attributes:
         tenant: Its name.
-        uses: How it stands in each resource.
+        uses: Limit and use of each resource.
     """
 
     tenant: str
@@ -148,19 +141,19 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingInfo:
-    """A request for a device that waits.
+    """A request in the device queue.
 
     Attributes:
         request_id: Its client's id; empty where it has none.
-        tenant: Who waits.
-        profile: Of the device that it waits for.
-        tags: What the device must have.
-        exclusive: Whether it wants the device alone.
-        priority: How far ahead it waits.
-        position: 1 for the next; those before it want one of the same devices.
-        waits_for: What has to end first, in words.
-        waited_s: Seconds since it was made.
-        left_s: Seconds until it is given up.
+        tenant: The requesting tenant.
+        profile: Requested profile.
+        tags: Required tags.
+        exclusive: Whether it requests the device exclusively.
+        priority: Its priority.
+        position: 1 for the next; requests before it can use one of the same devices.
+        waits_for: What must end first, in words.
+        waited_s: Seconds since the request.
+        left_s: Seconds until it times out.
     """
 
     request_id: str

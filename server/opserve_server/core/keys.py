@@ -1,4 +1,4 @@
-"""The text of an API key: what it looks like, what is kept of it, and how a typo is seen."""
+"""API keys: their text, its checksum and its hash."""
 
 import hashlib
 import secrets
@@ -9,19 +9,19 @@ PREFIX = "opserve_"
 RANDOM_CHARACTERS = 30
 """178 random bits."""
 CHECK_CHARACTERS = 6
-"""The CRC-32 of what precedes them, so that a typo is seen before anything is looked up."""
+"""Length of the CRC-32 of the text before it, which detects a typo before any lookup."""
 LENGTH = len(PREFIX) + RANDOM_CHARACTERS + CHECK_CHARACTERS
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 
 def new_key() -> str:
-    """The text of a new key, which is shown once and kept nowhere."""
+    """The text of a new key, which is shown once and never stored."""
     body = PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(RANDOM_CHARACTERS))
     return body + _check(body)
 
 
 def is_well_formed(text: str) -> bool:
-    """Whether a text can be a key: its length, its prefix and its check agree."""
+    """Whether a text can be a key: length, prefix and checksum agree."""
     if len(text) != LENGTH or not (text.isascii() and text.startswith(PREFIX)):
         return False
     body = text[:-CHECK_CHARACTERS]
@@ -29,7 +29,7 @@ def is_well_formed(text: str) -> bool:
 
 
 def sha256_of(text: str) -> bytes:
-    """What is kept of a key; its text has too many random bits to be found from it."""
+    """The stored hash of a key; the text has too many random bits to be recovered from it."""
     return hashlib.sha256(text.encode()).digest()
 
 

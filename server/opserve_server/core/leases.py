@@ -1,4 +1,4 @@
-"""A session that the service itself holds while it carries out a call of its client."""
+"""Sessions that the service opens for a call of its client."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
@@ -24,12 +24,12 @@ _CHUNK_BYTES = 2**20
 async def opened(
     service: Service, principal: Principal, request: SessionRequest
 ) -> AsyncGenerator["Lease"]:
-    """A session of the caller's; the end of the block closes it."""
+    """A session of the caller; the end of the block closes it."""
     session = (await service.open_session(principal, request)).session
     try:
         yield Lease(service, principal, session)
     finally:
-        with suppress(HandleNotFound):  # its lease ran out, or the service drains
+        with suppress(HandleNotFound):  # its lease expired, or the service drains
             await service.close_session(principal, session)
 
 
@@ -37,9 +37,9 @@ async def opened(
 async def leased(
     service: Service, principal: Principal, request: SessionRequest
 ) -> AsyncGenerator["Lease"]:
-    """A session of the caller's, whose lease cannot run out in the block.
+    """A session of the caller whose lease does not expire in the block.
 
-    A service that drains finishes the block's call.
+    A draining service completes the block's call.
     """
     async with opened(service, principal, request) as lease:
         with lease.whole_call():
@@ -48,14 +48,14 @@ async def leased(
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A session, and whose it is."""
+    """A session and its owner."""
 
     service: Service
     principal: Principal
     session: str
 
     def whole_call(self) -> AbstractContextManager[None]:
-        """A call that the service finishes, and during which the session does not expire."""
+        """A call that a draining service completes; the session does not expire during it."""
         return self.service.whole_call(self.principal, self.session)
 
     async def run(self, command: Command) -> Result:
@@ -80,7 +80,7 @@ class Lease:
         )
 
     def chunks(self, buffer: int, size_bytes: int) -> AsyncGenerator[bytes]:
-        """The first bytes of a buffer in pieces; each renews the lease."""
+        """The first bytes of a buffer in chunks; each renews the lease."""
         return self.service.read(
             self.principal, self.session, buffer=buffer, offset=0, size_bytes=size_bytes
         )

@@ -1,4 +1,4 @@
-"""What tenants used of the devices, day by day."""
+"""Device use of tenants by day."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from datetime import date
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """What a tenant used in a day on the devices of a profile.
+    """Use of the devices of a profile by a tenant in one day.
 
     Attributes:
         tenant: Its name.
-        day: In UTC.
-        profile: Of the devices.
-        device_s: Time that its calls ran on them, seconds.
-        calls: How many ran.
+        day: Day in UTC.
+        profile: Profile of the devices.
+        device_s: Run time of its calls, seconds.
+        calls: Number of calls.
     """
 
     tenant: str
@@ -26,13 +26,13 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flush:
-    """Usage on its way to the ledger, which counts it once however often it comes.
+    """A batch of usage rows for the ledger, which counts it once even if it is sent again.
 
     Attributes:
-        writer: The process that brings it.
-        number: Greater than that of its last one.
-        at: When it was made, seconds since 1970.
-        rows: What came since then.
+        writer: The sending process.
+        number: Sequence number, greater than that of the writer's previous flush.
+        at: Time of its creation, seconds since 1970.
+        rows: Usage since the previous flush.
     """
 
     writer: str

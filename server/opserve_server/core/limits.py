@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on what clients can make the service hold, do or wait for."""
+    """Bounds on what clients can make the service store, do or wait for."""
 
     sessions_limit: int
     device_sessions_limit: int

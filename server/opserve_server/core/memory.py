@@ -1,8 +1,8 @@
 """Device memory of one session: regions of its slabs, first fit.
 
-A client that maps a slab can write to it at any time. Kernels take nothing but values from tensors,
-but in their workspace they keep indices. So workspaces lie in slabs that no client maps, and none
-is exposed while a call computes in it.
+A client that maps a slab can write to it at any time. Kernels read only values from tensors, but
+they keep indices in their workspace. So workspaces are in slabs that no client maps, and no slab is
+mapped while a call computes in it.
 """
 
 import asyncio
@@ -22,13 +22,12 @@ ALIGNMENT = WORKSPACE_ALIGNMENT
 
 
 class SessionMemory:
-    """Allocates regions; slabs belong to one session at a time and are zero when they come.
+    """Allocates regions; a slab belongs to one session at a time and is zero when it is allocated.
 
     Args:
-        device: Where slabs come from.
-        account: What slabs are charged to, whole.
-        reclaim: Asks all sessions of the device, and all of the tenant, to give back slabs that
-            they do not use.
+        device: Source of slabs.
+        account: Account that whole slabs are charged to.
+        reclaim: Makes all sessions of the device, and all of the tenant, return their empty slabs.
     """
 
     def __init__(self, device: Device, account: Account, reclaim: Callable[[], None]) -> None:
@@ -41,22 +40,22 @@ class SessionMemory:
         """A region of at least one byte, aligned to 512.
 
         Raises:
-            OutOfMemory: 207001.
-            QuotaExceeded: 207001, the tenant has no room for another slab.
+            OutOfMemory: 207001, the device or the host has no free memory.
+            QuotaExceeded: 207001, another slab would exceed the tenant's quota.
         """
         return self._place(size_bytes, self._slabs.values())
 
     def allocate_hidden(self, size_bytes: int) -> Region:
-        """The same in a slab that is not exposed."""
+        """A region in a slab that no client maps."""
         hidden = [space for space in self._slabs.values() if not space.slab.mapped]
         return self._place(size_bytes, hidden)
 
     def is_mapped(self, region: Region) -> bool:
-        """Whether a client can write to a region by itself."""
+        """Whether a client maps the slab of a region and can write to it."""
         return self._slabs[region.slab].slab.mapped
 
     def map_slab(self, region: Region) -> Slab | None:
-        """The slab of a region, for the client to map; None while a call computes in it."""
+        """Marks the slab of a region as mapped and returns it; None while a call computes in it."""
         space = self._slabs[region.slab]
         if space.calls:
             return None
@@ -65,17 +64,17 @@ class SessionMemory:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the slabs that are held."""
+        """Bytes of the session's slabs."""
         return sum(space.slab.size_bytes for space in self._slabs.values())
 
     def hide(self, region: Region, done: asyncio.Future[None]) -> None:
-        """Keeps the slab of a workspace hidden until the call that computes there is done."""
+        """Keeps the slab of a workspace unmapped until the call that computes there is done."""
         calls = self._slabs[region.slab].calls
         calls.add(done)
         done.add_done_callback(calls.discard)
 
     def release(self, region: Region) -> None:
-        """Returns a region; after close there is nothing left to return."""
+        """Returns a region; does nothing after close."""
         space = self._slabs.get(region.slab)
         if space is not None:
             space.give_back(region.offset, _aligned(region.size_bytes))
@@ -105,7 +104,7 @@ class SessionMemory:
         self._slabs[space.slab.id] = space
         self._count()
         offset = space.take(extent)
-        assert offset == 0, "a new slab has room from its start"
+        assert offset == 0, "a new slab is free from its start"
         return Region(space.slab.id, offset, size_bytes)
 
     def _return(self, space: "_SlabSpace") -> None:
@@ -144,7 +143,7 @@ class SessionMemory:
 
 
 def _out_of_memory(size_bytes: int, *, free: int | None) -> OutOfMemory:
-    """What tells how much is free; None where the host has no more."""
+    """The error of an allocation; free is None where the host has no more memory."""
     of_host = "less, since the service's host has no more memory or descriptors now"
     allowed = of_host if free is None else f"at most the {free} bytes that are free"
     return OutOfMemory(

@@ -1,7 +1,7 @@
 """Commands on device memory: aclrtMalloc, aclrtFree, aclrtMemset and aclrtMemcpy.
 
-Copies wait for the queued work that uses their buffers, so that what a client reads is what its
-calls wrote; the buffers are looked up again afterwards, since they may have been freed meanwhile.
+Copies wait for the queued work that uses their buffers, so that a client reads what its calls
+wrote. Buffers are looked up again after the wait, since they may have been freed meanwhile.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from opserve_server.pool.slabs import Slab
 _BYTE_MAXIMUM = 255
 _SLICE_BYTES = 4 * 1024 * 1024
 _AT_ONCE_BYTES = 64 * 1024
-"""Memory work of some 10 microseconds, which no other call needs a turn within."""
+"""Memory work of some 10 microseconds, which needs no yield to other calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,18 +230,19 @@ MEMORY_COMMANDS: Handlers = {
 
 
 def view_of(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
-    """The bytes of a range, whatever uses their buffer; raises as `idle_view` does at once."""
+    """The bytes of a range, even while work uses its buffer; raises as `idle_view` does at once."""
     session.check_open()
     return session.buffers.get(handle).view(offset, size_bytes)
 
 
 async def idle_view(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
-    """The bytes of a range, once no queued work uses their buffer; to be used at once.
+    """The bytes of a range after all queued work on their buffer; for use at once.
 
-    It is a call to the session's lease, also where many of them make up one call.
+    Each use renews the session's lease, also where many of them make up one call.
 
     Raises:
-        HandleNotFound: 107017, the buffer is not there, or it or its session ended in the wait.
+        HandleNotFound: 107017, the buffer does not exist, or it or its session ended during the
+            wait.
         InvalidArgument: 107000, the range leaves the buffer.
         WaitTimedOut: 507046, the work is not done within the server's limit.
     """
@@ -254,10 +255,10 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
 
 
 async def _wait_until_idle(session: Session, *handles: int) -> None:
-    """Returns when all of these buffers are there and no queued work uses any of them."""
+    """Returns when all of these buffers exist and no queued work uses any of them."""
     deadline_s = session.time() + session.limits.wait_limit_s
     while users := {user for handle in handles for user in session.buffers.get(handle).users}:
-        await wait_for_all(  # more may come during the wait
+        await wait_for_all(  # more work may be queued during the wait
             users,
             timeout_s=max(deadline_s - session.time(), 0.0),
             status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
@@ -268,11 +269,11 @@ async def _wait_until_idle(session: Session, *handles: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedBuffer:
-    """What a client needs to map a buffer.
+    """Data that a client needs to map a buffer.
 
     Attributes:
-        slab: Where it lies.
-        offset: Its first byte there.
+        slab: Its slab.
+        offset: Its first byte in the slab.
         size_bytes: Its size.
         idle: Whether no queued work uses it.
     """
@@ -284,10 +285,10 @@ class MappedBuffer:
 
 
 def map_buffer(session: Session, handle: int) -> MappedBuffer | None:
-    """Exposes a buffer's slab to its client; None while a call computes in that slab.
+    """Marks a buffer's slab as mapped by its client; None while a call computes in that slab.
 
     Raises:
-        HandleNotFound: 107017, the buffer is not there, or its session ended.
+        HandleNotFound: 107017, the buffer does not exist, or its session ended.
     """
     session.check_open()
     buffer = session.buffers.get(handle)
@@ -305,9 +306,9 @@ def map_buffer(session: Session, handle: int) -> MappedBuffer | None:
 async def _in_slices(
     session: Session, handles: set[int], size_bytes: int, do: Callable[[int, int], None]
 ) -> None:
-    """Does a long piece of memory work a slice at a time, so that other calls have their turn.
+    """Runs a long memory operation in slices, yielding to other calls between them.
 
-    Its buffers are kept meanwhile, as they are for queued work, and no call computes in them.
+    Its buffers are in use meanwhile, as for queued work, and no call computes in them.
     """
     if size_bytes <= _AT_ONCE_BYTES:
         do(0, size_bytes)

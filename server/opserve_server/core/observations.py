@@ -1,4 +1,4 @@
-"""What happens in the service, told to one observer: metrics, logs and traces are made from it."""
+"""Observations: events of the service, from which metrics, logs and traces are made."""
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -10,7 +10,7 @@ from opserve_server.core.history import HistoryEntry
 from opserve_server.core.principal import Principal
 
 LOGGED_CHARACTERS = 8
-"""Of a session's name, which is a secret: enough to tell one session from another."""
+"""Logged characters of a session's name, which is a secret; enough to distinguish sessions."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -18,18 +18,17 @@ class Call:
     """A call of a client, from its first byte to its answer.
 
     Attributes:
-        api: Which API it came through.
-        method: What was called: a name of the service's own, never a client's text.
+        api: Its API.
+        method: The called method: a name of the service's own, never a client's text.
         request_id: Its id in logs and answers.
-        headers: What came beside it, by names in lower case, but for credentials; nothing once it
-            is answered.
-        principal: Who calls; None until the guard has said so.
+        headers: Its headers, by names in lower case, without credentials; empty after the answer.
+        principal: The caller; None until the guard has authenticated it.
         session: The start of its session's name; empty until it is known.
         device: Name of its session's device.
         operator: The operator that it planned or executed last.
-        outcome: The API's code for what it came to; empty where its client hung up.
-        failure: What it was refused with; empty where it was not.
-        audited: Why a caller was refused, for the audit; empty where it was not.
+        outcome: The API's code of its outcome; empty where its client disconnected.
+        failure: Message of its error; empty without one.
+        audited: Reason of the caller's rejection, for the audit; empty without one.
     """
 
     api: str
@@ -46,11 +45,11 @@ class Call:
 
 
 CALL: ContextVar[Call | None] = ContextVar("call", default=None)
-"""The call at work; streams do their work in the context of the call that submitted it."""
+"""The current call; work of a stream runs in the context of the call that submitted it."""
 
 
 def concerns_session(*, name: str, device: str) -> None:
-    """The call at work is one in a session."""
+    """Sets the session of the current call."""
     call = CALL.get()
     if call is not None:
         call.session = name[:LOGGED_CHARACTERS]
@@ -58,30 +57,30 @@ def concerns_session(*, name: str, device: str) -> None:
 
 
 def concerns_operator(name: str) -> None:
-    """The call at work plans or executes an operator."""
+    """Sets the operator of the current call."""
     call = CALL.get()
     if call is not None:
         call.operator = name
 
 
-# Told of every call and copy: a tuple is made in half the time of a frozen dataclass.
+# Created for every call and copy: a tuple takes half the time of a frozen dataclass.
 
 
 class CallBegan(NamedTuple):
-    """A call is at work, in the context that the observer is called in."""
+    """A call has begun, in the context in which the observer runs."""
 
     call: Call
 
 
 class CallEnded(NamedTuple):
-    """A call has its answer, or nobody waits for it any more, after some seconds."""
+    """A call was answered or abandoned after some seconds."""
 
     call: Call
     seconds: float
 
 
 class WorkEnded(NamedTuple):
-    """Work of a stream is over; told in the context of the call that submitted it."""
+    """Work of a stream has ended; observed in the context of the call that submitted it."""
 
     device: str
     profile: str
@@ -89,7 +88,7 @@ class WorkEnded(NamedTuple):
 
 
 class CopyEnded(NamedTuple):
-    """A copy is over; inline says that its bytes lay inside a command."""
+    """A copy has ended; inline means that its bytes were inside a command."""
 
     device: str
     profile: str
@@ -102,5 +101,5 @@ Observe = Callable[[Observation], None]
 
 
 def ignore(observation: Observation) -> None:
-    """An observer that nobody reads."""
+    """An observer that does nothing."""
     del observation

@@ -1,4 +1,4 @@
-"""A whole call at once: arrays in, arrays out, in a session of its own."""
+"""One-shot calls: arrays in, arrays out, in a temporary session."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ NUMPY_TYPES: Mapping[DataType, np.dtype[Any]] = MappingProxyType(
     {dtype: numpy.newbyteorder("<") for dtype, numpy in NUMPY_DTYPES.items()}
     | {DataType.BF16: np.dtype("<u2")}
 )
-"""How an array of each data type travels; BF16, which NumPy lacks, as its bits."""
+"""NumPy type of an array of each data type; BF16, which NumPy lacks, as its bits."""
 _DATA_TYPES = {numpy: acl for acl, numpy in NUMPY_TYPES.items() if acl is not DataType.BF16}
 
 
@@ -52,13 +52,13 @@ class TensorChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneShotCall:
-    """What to compute.
+    """A one-shot call.
 
     Attributes:
-        session: What the call's session is asked for with.
+        session: Request for the call's session.
         operator: The operator.
         arguments: Fields of its schema; tensors are TensorChoices.
-        arrays: The arrays that they name: row-major, little-endian, of a type in NUMPY_TYPES.
+        arrays: The named arrays: row-major, little-endian, of a type in NUMPY_TYPES.
         output_bytes_limit: Bytes of all outputs at most.
     """
 
@@ -76,7 +76,7 @@ class Output:
     Attributes:
         name: Name of the argument.
         tensor: Its shape, data type and format.
-        chunks: Its bytes, row-major, as they are read.
+        chunks: Its bytes, row-major, read on demand.
     """
 
     name: str
@@ -89,7 +89,7 @@ class OneShotAnswer:
     """The answer to a whole call.
 
     Attributes:
-        outputs: Each output that the mask asks for.
+        outputs: Each output selected by the mask.
         warnings: Broken rules of the vendor's page, where those are warnings.
     """
 
@@ -101,29 +101,29 @@ class OneShotAnswer:
 async def computed(
     service: Service, principal: Principal, call: OneShotCall, in_flight: Reservation
 ) -> AsyncGenerator[OneShotAnswer]:
-    """Runs a call; its outputs lie in the memory of a session until the block ends.
+    """Runs a call; its outputs stay in the memory of a session until the block ends.
 
-    The session lives as long as its outputs are read: its lease runs out when nothing is read for
-    as long as `lease_default_s`.
+    The session lives while its outputs are read: its lease expires after `lease_default_s` without
+    a read.
 
     Args:
         service: The core.
         principal: The caller.
-        call: What to compute.
+        call: The call.
         in_flight: Bytes in flight of the tenant for this call: on entry those of the arrays. The
-            bytes of the outputs are added before anything is computed, and alone remain in the
+            bytes of the outputs are added before anything is computed, and only those remain in the
             block.
 
     Raises:
-        InvalidArgument: 100000, an array is missing or not of the data type that is named; or
-            what phase one refuses.
+        InvalidArgument: 100000, an array is missing or not of the named data type; or phase one
+            rejects the call.
         LimitExceeded: 207012, the outputs are too large; QuotaExceeded, for the tenant.
     """
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
     async with opened(service, principal, call.session) as lease:
         with lease.whole_call():
-            # The call is planned before it has memory: what phase one refuses has cost nothing.
+            # Plan before allocating memory: a call that phase one rejects then costs nothing.
             operator = call.operator.name
             planned = await lease.run(GetWorkspaceSize(operator=operator, arguments=arguments))
             assert isinstance(planned, Planned)
@@ -159,7 +159,7 @@ async def _compute(
 
 
 def _tensors(call: OneShotCall, arguments: object) -> list[tuple[int, str, Tensor]]:
-    """The tensors that a call has: the number of each among the operator's, its name, itself."""
+    """The tensors of a call: index among the operator's, name and tensor."""
     return [
         (index, name, tensor)
         for index, name in enumerate(call.operator.tensor_fields)

@@ -1,4 +1,4 @@
-"""Commands on executors, each with what carries it out: both phases, and calls that run again."""
+"""Commands on executors, with their handlers: both phases, and repeated calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ async def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Pl
 
     Raises:
         NotSupported: 200001, the profile has no such operator of TBE or FT-DSP.
-        HandleNotFound: 107017, a tensor lies in a dead buffer, or an argument names one.
+        HandleNotFound: 107017, the buffer of a tensor or argument is dead.
         InvalidArgument: 161001, 161002 or a code of the operator's family, a rule is broken, or
             the profile has no such operator of aclnn;
             207001, a tensor has more elements than any device holds, or the call is larger than
@@ -75,10 +75,10 @@ async def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Pl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execute:
-    """Phase two: submits an executor; without workspace_size the rest of the buffer counts.
+    """Phase two: submits an executor; without workspace_size the rest of the buffer is used.
 
-    With timeout_ms it must end within as many milliseconds from now; with cold_caches no byte of it
-    is cached when it begins.
+    With timeout_ms it must end within that many milliseconds; with cold_caches none of its bytes is
+    cached when it begins.
 
     Attributes:
         executor: Handle of the executor.
@@ -87,7 +87,7 @@ class Execute:
         workspace_size: Bytes of the workspace; None: the rest of the buffer.
         stream: Handle of the stream that runs it.
         timeout_ms: Milliseconds from now within which it must end; None: no deadline.
-        cold_caches: Whether no byte of it is cached when it begins.
+        cold_caches: Whether none of its bytes is cached when it begins.
     """
 
     executor: int = 0
@@ -141,7 +141,7 @@ async def _set_repeatable(session: Session, command: SetRepeatable) -> Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTensorBuffer:
-    """Gives the index-th tensor of an executor another buffer.
+    """Assigns another buffer to the index-th tensor of an executor.
 
     Attributes:
         executor: Handle of the executor.
@@ -188,10 +188,10 @@ OPERATOR_COMMANDS: Handlers = {
 
 
 def check_supported(operator: Operator[Any], profile: str) -> None:
-    """Refuses an operator that the profile does not have, naming those that do.
+    """Rejects an operator that the profile does not have, and names those that it has.
 
-    Of aclnn with 161002, as the vendor's return table has it; of other families, whose originals
-    have no code for it, with 200001.
+    The code is 161002 for aclnn, as in the vendor's return table, and 200001 for other families,
+    whose originals have no code for it.
     """
     if profile in operator.support:
         return
@@ -213,7 +213,8 @@ def _kernel_call(
         HandleNotFound: 107017, a tensor's buffer, a named one or the workspace is dead.
         InvalidArgument: 161001, a tensor has no buffer; 161002, the workspace is too small,
             misaligned or overlaps a tensor, or an output overlaps another tensor.
-        OutOfMemory: 207001, a client writes to the workspace, and no memory can take its place.
+        OutOfMemory: 207001, a client can write to the workspace, and no memory is left for a
+            substitute.
     """
     regions: list[Region | None] = [None] * len(executor.tensors)
     buffers = _named_buffers(executor, buffer_of)
@@ -255,7 +256,7 @@ def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
             if tensor.buffer == named.handle and _intersect(_bytes(tensor), (0, named.size_bytes)):
                 raise _refused_buffer(
                     named,
-                    given=f"buffer {named.handle}, where {name} lies",
+                    given=f"buffer {named.handle}, the place of {name}",
                     allowed="memory that no tensor of the call uses",
                 )
         buffers.append(buffer)
@@ -310,7 +311,7 @@ def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
 
 
 def _check_overlaps(executor: Executor) -> None:
-    """Outputs overlap nothing: a call that is run again after a crash relies on intact inputs."""
+    """Outputs overlap nothing, since a call that runs again after a crash needs intact inputs."""
     used = [(name, tensor) for _, name, tensor in executor.used_tensors if tensor.buffer]
     for name, output in used:
         if name not in executor.written or output.element_count == 0:

@@ -1,11 +1,11 @@
-"""Who makes a call, and what it may do."""
+"""Principals and their scopes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a principal may do; each method of an API asks for one."""
+    """A permission of a principal; each method of an API requires one."""
 
     OPERATE = "operate"
     METRICS = "metrics"
@@ -17,9 +17,9 @@ class Principal:
     """An authenticated caller.
 
     Attributes:
-        tenant: Owner of sessions; one tenant never sees another's.
+        tenant: Owner of sessions; a tenant cannot see another's.
         name: The caller within the tenant.
-        scopes: What the caller may do.
+        scopes: Permissions of the caller.
     """
 
     tenant: str
@@ -30,7 +30,7 @@ class Principal:
 LOCAL = Principal(
     tenant="local", name="anonymous", scopes=frozenset({Scope.OPERATE, Scope.METRICS})
 )
-"""The one principal of a service without keys, which listens on loopback only."""
+"""The only principal of a service without keys, which listens on loopback only."""
 
 ITSELF = Principal(tenant="", name="opserve", scopes=frozenset())
-"""The service, when it looks at its own devices; no caller is ever this one."""
+"""The service itself, for queries of its own devices; never a caller."""

@@ -1,4 +1,4 @@
-"""Answers by request id, so that a retry gets the first answer instead of a second effect."""
+"""Answers by request id: a retry gets the first answer instead of a second execution."""
 
 import asyncio
 from collections import OrderedDict
@@ -21,11 +21,11 @@ from opserve_server.core.errors import (
 
 Answer = TypeVar("Answer")
 PASSING = (LimitExceeded, OutOfMemory, Unavailable)
-"""Refusals that a later try may escape."""
+"""Rejections that a retry may avoid."""
 
 
 def check_request_id(request_id: str, *, limit: int) -> None:
-    """Refuses an id of too many characters (InvalidArgument, 107000)."""
+    """Rejects an id of too many characters (InvalidArgument, 107000)."""
     if len(request_id) > limit:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
@@ -44,7 +44,7 @@ class _UnderWay(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class _Kept(Generic[Answer]):
-    """An outcome; an error in it was never raised, so that it holds no frames."""
+    """An outcome; an error in it was never raised, so that it keeps no frames alive."""
 
     fingerprint: bytes
     outcome: Answer | OpserveError
@@ -52,14 +52,14 @@ class _Kept(Generic[Answer]):
 
 
 class AnsweredRequests(Generic[Answer]):
-    """The latest answers of one session, or of one tenant to its opens.
+    """The latest answers of one session, or of one tenant's session requests.
 
-    A refusal is an answer too, but for one that a later try may escape.
+    A rejection is an answer too, unless a retry may avoid it.
 
     Args:
-        limit: Answers kept at most, and requests under way.
-        retained_bytes_limit: Bytes that kept answers may hold in all.
-        size_bytes: Bytes that an answer holds.
+        limit: Answers kept, plus requests in progress, at most.
+        retained_bytes_limit: Total bytes of kept answers.
+        size_bytes: Returns the bytes of an answer.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class AnsweredRequests(Generic[Answer]):
     ) -> Answer:
         """The answer of `work`, which runs once for each request id.
 
-        It goes on when the caller is cancelled, so that a retry finds its answer.
+        The work continues when the caller is cancelled, so that a retry finds its answer.
 
         Args:
             request_id: The client's id.
-            request: What is asked: dataclasses, sequences, bytes and what JSON has.
-            work: Does it.
+            request: The request: dataclasses, sequences, bytes and JSON values.
+            work: Executes the request.
 
         Raises:
             InvalidArgument: 107000, the id was used for another request.
-            LimitExceeded: 207012, too many requests are under way.
+            LimitExceeded: 207012, too many requests are in progress.
         """
         fingerprint = _fingerprint(request)
         known = self._kept.get(request_id) or self._under_way.get(request_id)
@@ -153,7 +153,7 @@ class AnsweredRequests(Generic[Answer]):
 
 
 def _is_answer(task: asyncio.Task[Any]) -> bool:
-    """Whether a retry must get this outcome instead of another try."""
+    """Whether a retry must get this outcome instead of another execution."""
     if task.cancelled():
         return False
     error = task.exception()
@@ -165,12 +165,12 @@ def _text_bytes(error: OpserveError) -> int:
 
 
 def _fingerprint(request: object) -> bytes:
-    """Differs for other requests, and is small whatever they hold."""
+    """A small digest that differs for different requests."""
     return sha256(_TEXT.encode(request).encode()).digest()
 
 
 def _parts(value: object) -> object:
-    """What JSON has no form of: bytes by their digest, a dataclass by its class and its fields."""
+    """A JSON form of other values: bytes by their digest, a dataclass by its class and fields."""
     if isinstance(value, bytes):
         return sha256(value).hexdigest()
     kind: type = type(value)

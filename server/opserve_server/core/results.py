@@ -1,4 +1,4 @@
-"""What a session answers to a command: a frozen dataclass for each."""
+"""Results of commands: a frozen dataclass for each."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from opserve_server.core.errors import OpserveError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The command was carried out and has nothing to tell."""
+    """The command succeeded and has no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +47,14 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWarning:
-    """A broken rule of the vendor's page, of a call that is accepted all the same.
+    """A broken rule of the vendor's page, of a call that is accepted nevertheless.
 
     Attributes:
         code: The code that rejects the call where documented rules are errors.
         name: The vendor's name of the code.
         domain: Family of the code.
         parameter: The parameter that breaks the rule.
-        given: The value that was given.
+        given: The given value.
         allowed: The values that the page allows.
         sentence: The page's sentence, in the page's own language.
     """
@@ -129,10 +129,10 @@ class Elapsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The command was refused; nothing behind it in its batch ran.
+    """The command was rejected; later commands of its batch did not run.
 
     Attributes:
-        error: Why.
+        error: The error.
     """
 
     error: OpserveError

@@ -1,4 +1,4 @@
-"""Runs of conformance suites, as they are told and kept."""
+"""Runs of conformance suites, as they are reported and stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from opserve_server.core.session import DeterministicLevel
 
 
 class RunState(StrEnum):
-    """How far a run is."""
+    """State of a run."""
 
     RUNNING = "RUNNING"
     ENDED = "ENDED"
@@ -19,7 +19,7 @@ class RunState(StrEnum):
 
 
 class Stage(StrEnum):
-    """What is done of a run that is RUNNING."""
+    """Stage of a run that is RUNNING."""
 
     WAITING = "WAITING"
     MAKING_SUITE = "MAKING_SUITE"
@@ -27,7 +27,7 @@ class Stage(StrEnum):
 
 
 class Origin(StrEnum):
-    """Where cases were tried and judged."""
+    """Place where cases were tried and judged."""
 
     DEVICE = "DEVICE"
     REPORTED = "REPORTED"
@@ -39,30 +39,30 @@ class Run:
 
     Attributes:
         id: 16 random hexadecimal digits.
-        tenant: Whose.
-        target: What was tried, by the name that its tenant gave it.
-        suite: Its name.
-        seed: That it was made and inputs were drawn by.
-        digest: Of the whole suite; empty until it is made.
-        profile: Only cases of this one; empty means of all.
-        operator: Only cases of this one; empty means of all.
-        match: Only cases like it; empty means all.
+        tenant: Its tenant.
+        target: The target, by the name that its tenant gave it.
+        suite: Name of the suite.
+        seed: Seed of the suite and of its inputs.
+        digest: Digest of the whole suite; empty until the suite is made.
+        profile: Selects cases of this profile; empty: of all.
+        operator: Selects cases of this operator; empty: of all.
+        match: Selects cases by id; empty: all.
         repeats: Equal calls of each case.
-        standards: Told beside the layers.
-        gates: Those of them that fail an output.
-        deterministic_level: Of the sessions.
-        accuracy: Of their results.
-        documented_rules: Their answer to calls that break a rule of the vendor's page alone.
-        state: How far it is.
-        reason: Why it ended, unless it came to its end.
-        cases: How many are chosen; 0 until the suite is made.
-        counts: Cases that are judged, by status.
-        worst: The greatest used fraction of a tolerance among outputs that are right.
-        created_at: When it began, seconds since 1970.
-        seen_at: When it was written last.
-        ended_at: When it ended; None while it runs.
+        standards: Reported beside the layers.
+        gates: Standards that fail an output.
+        deterministic_level: Deterministic level of the sessions.
+        accuracy: Accuracy of the sessions.
+        documented_rules: Answer to calls that break a rule of the vendor's page alone.
+        state: State.
+        reason: Reason of its end, unless it completed.
+        cases: Selected cases; 0 until the suite is made.
+        counts: Judged cases, by status.
+        worst: The greatest used fraction of a tolerance among correct outputs.
+        created_at: Time of its start, seconds since 1970.
+        seen_at: Time of the latest write, seconds since 1970.
+        ended_at: Time of its end, seconds since 1970; None while it runs.
         origin: On a device of the service, or elsewhere.
-        tool: What judged it elsewhere; empty of one on a device.
+        tool: The tool that judged it elsewhere; empty for a run on a device.
     """
 
     id: str
@@ -94,12 +94,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """A run by a name, which is not forgotten.
+    """A named run, which is never deleted automatically.
 
     Attributes:
-        name: It.
+        name: Its name.
         run: The run's id.
-        set_at: When it got the name, seconds since 1970.
+        set_at: Time at which it got the name, seconds since 1970.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The one core that both APIs call: sessions, and commands in them."""
+"""The core that both APIs call: sessions, and commands in them."""
 
 import asyncio
 from collections import defaultdict
@@ -62,18 +62,18 @@ __all__ = [
 
 
 class Service:
-    """Everything a client can ask for. The first argument of each method is who asks.
+    """All operations of clients. The first argument of each method is the caller.
 
     Args:
         devices: The virtual devices.
         limits: Bounds on what clients can make the service hold.
-        accounts: Of the tenants; unless given, that of LOCAL alone.
-        shared_memory: Name of the socket where clients on this host map memory; empty if none.
-        observe: Told of what happens, by the core and by both APIs.
-        new_session_name: Makes names that cannot be guessed.
+        accounts: Accounts of the tenants; by default that of LOCAL alone.
+        shared_memory: Name of the socket where clients on this host map memory; empty without one.
+        observe: Observer of the core and both APIs.
+        new_session_name: Returns names that cannot be guessed.
 
     Attributes:
-        accounts: Of the tenants.
+        accounts: Accounts of the tenants.
         uploads: Bodies in temporary files, of all tenants.
     """
 
@@ -100,7 +100,7 @@ class Service:
             observe=observe,
             new_name=new_session_name,
         )
-        # A table for each tenant: no other one can push an answer out that a retry asks for.
+        # A table for each tenant: no other tenant can evict an answer that a retry needs.
         self._opened = defaultdict[str, AnsweredRequests[OpenedSession]](
             lambda: AnsweredRequests(
                 limit=limits.sessions_limit + limits.tenant_waiting_limit,
@@ -115,12 +115,12 @@ class Service:
         return [self._describe(device) for device in self._devices]
 
     def usage(self, principal: Principal) -> Usage:
-        """What the caller's tenant uses now, and how much it may."""
+        """Current use and limits of the caller's tenant."""
         account = self.accounts.of(principal.tenant)
         return Usage(tenant=principal.tenant, uses=account.uses())
 
     def list_operators(self, principal: Principal, operator: str = "") -> list[OperatorDescription]:
-        """Every operator, or the one of a name or call, whether or not a device here has it.
+        """Every operator, or the one of a name or call, whether or not a device supports it.
 
         Raises:
             HandleNotFound: 107017, there is no such operator.
@@ -138,7 +138,7 @@ class Service:
         *,
         request_id: str = "",
     ) -> OpenedSession:
-        """Opens a session, and waits no longer than any call may; raises as Sessions.open does."""
+        """Opens a session; waits no longer than any call may. Raises as Sessions.open does."""
         check_request_id(request_id, limit=self._limits.name_length_limit)
         limit_s = self._limits.wait_limit_s
         if not request_id:
@@ -149,16 +149,17 @@ class Service:
     async def request_session(
         self, principal: Principal, request: SessionRequest, *, request_id: str, tell_after_s: float
     ) -> OpenedSession | WaitingInfo:
-        """Opens a session, or returns after a while how the request waits; call it again then.
+        """Opens a session, or returns the state of the waiting request after a while.
 
-        The place is kept for waiting_return_s without a call. It is passed over meanwhile if the
-        call before was cancelled, and not if that one had its answer.
+        The client then repeats the call. The position is kept for waiting_return_s without a call.
+        It is passed over meanwhile if the previous call was cancelled, but not if that call was
+        answered.
 
         Args:
             principal: The caller.
             request: The request.
             request_id: The same for each call of one wait.
-            tell_after_s: Seconds after which an answer comes in any case.
+            tell_after_s: Seconds after which the state is returned.
 
         Raises:
             InvalidArgument: 107000, there is no request id, or no time.
@@ -179,11 +180,11 @@ class Service:
                     return waiting
 
     def list_waiting(self, principal: Principal) -> list[WaitingInfo]:
-        """The tenant's own requests that wait for a device; all of them for scope admin."""
+        """The tenant's own requests that wait for a device; all requests for the scope admin."""
         return self._sessions.waiting_infos(principal)
 
     def get_session(self, principal: Principal, session: str) -> FoundSession:
-        """What a client needs to go on with a session after a break; renews its lease."""
+        """The data with which a client continues a session after a break; renews its lease."""
         found = self._sessions.get(principal, session)
         return FoundSession(
             **self._lease_of(found),
@@ -195,26 +196,26 @@ class Service:
 
     @contextmanager
     def whole_call(self, principal: Principal, session: str) -> Generator[None]:
-        """Makes a session that of one call, which a service that drains finishes."""
+        """Marks a session as that of one call, which a draining service completes."""
         found = self._sessions.get(principal, session)
         found.finishes = True
         with found.in_progress():
             yield
 
     def keep_alive(self, principal: Principal, session: str) -> float:
-        """Renews a lease and tells its seconds."""
+        """Renews a lease and returns its seconds."""
         return self._sessions.get(principal, session).lease_s
 
     async def close_session(self, principal: Principal, session: str) -> None:
-        """Ends a session: queued work is dropped, running work stopped, memory returned."""
+        """Ends a session: drops queued work, stops running work and returns its memory."""
         await self._sessions.close(self._sessions.get(principal, session))
 
     def list_sessions(self, principal: Principal) -> list[SessionInfo]:
-        """Who has what: the tenant's own sessions, or all of them for a caller with scope admin."""
+        """The tenant's own sessions; all sessions for a caller with the scope admin."""
         return self._sessions.infos(principal)
 
     async def release(self, principal: Principal, session_id: str, *, force: bool) -> None:
-        """Ends a session that list_sessions tells; see Sessions.release for what it raises."""
+        """Ends a session from list_sessions; raises as Sessions.release does."""
         await self._sessions.release(principal, session_id, force=force)
 
     def set_deterministic_level(
@@ -240,7 +241,7 @@ class Service:
         return (await run_one())[0]
 
     def check_count(self, commands: int) -> None:
-        """Refuses a batch of so many commands (207012), before they cost the time to read them."""
+        """Rejects a batch of too many commands (207012) before the time to read them is spent."""
         check_count(commands, self._limits)
 
     async def submit(
@@ -256,7 +257,7 @@ class Service:
         Raises:
             HandleNotFound: 107017, there is no such session.
             LimitExceeded: 207012, too many commands or too many bytes in them.
-            Unavailable: 507901, the service drains, and some of them are new work.
+            Unavailable: 507901, the service drains, and a command is new work.
         """
 
         async def run_all() -> list[Result]:
@@ -275,13 +276,13 @@ class Service:
         return self._sessions.get(principal, session).buffers.get(buffer).size_bytes
 
     def shared_memory_owner(self, session: str, token: bytes) -> Principal:
-        """Whose a session is, for a caller of the shared memory; see Sessions.owner."""
+        """The owner of a session, for a caller of the shared memory; see Sessions.owner."""
         return self._sessions.owner(session, shared_memory_token=token)
 
     def map_buffer(
         self, principal: Principal, session: str, buffer: int
     ) -> memory_commands.MappedBuffer | None:
-        """What a client needs to map a buffer; None while a call computes in its slab."""
+        """Data that a client needs to map a buffer; None while a call computes in its slab."""
         return memory_commands.map_buffer(self._sessions.get(principal, session), buffer)
 
     async def write(
@@ -294,7 +295,7 @@ class Service:
         size_bytes: int,
         chunks: AsyncIterator[bytes | memoryview],
     ) -> Written:
-        """Copies host bytes into a buffer as they come; see transfers.write."""
+        """Copies host bytes into a buffer as they arrive; see transfers.write."""
         found = self._sessions.get(principal, session)
         return await transfers.write(
             found, buffer=buffer, offset=offset, size_bytes=size_bytes, chunks=chunks
@@ -317,7 +318,7 @@ class Service:
     def watch_stream(
         self, principal: Principal, session: str, stream: int, *, after: int = 0
     ) -> AsyncGenerator[News]:
-        """What a stream's work came to, behind a sequence number, and then as it ends.
+        """Outcomes of a stream's work after a sequence number, including future ones.
 
         Ends with the stream, the session or after watch_limit_s; watching renews no lease.
         """
@@ -328,7 +329,7 @@ class Service:
         )
 
     def timeline(self, principal: Principal, session: str) -> Timeline:
-        """What is remembered of a session's work, for streams that live."""
+        """Kept history of a session's work, for live streams."""
         return timeline_of(self._sessions.get(principal, session))
 
     def waiting_entries(self) -> dict[str, int]:
@@ -336,7 +337,7 @@ class Service:
         return {device.name: self._sessions.waiting(device) for device in self._devices}
 
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
-        """All tenants, as they are now; sessions of those that are gone or disabled end."""
+        """Replaces the tenants; sessions of deleted or disabled ones end."""
         self._sessions.renew_tenants(tenants)
         living = {account.tenant.name for account in self.accounts}
         for removed in self._opened.keys() - living:
@@ -344,11 +345,11 @@ class Service:
 
     @property
     def draining(self) -> bool:
-        """Whether it takes no new work, since it is about to end."""
+        """Whether the service is about to end and accepts no new work."""
         return self._sessions.draining
 
     async def drain(self) -> None:
-        """Takes no new work; returns when work is finished, and with it every session."""
+        """Rejects new work; returns when all work is complete and every session has ended."""
         await self._sessions.drain()
 
     async def stop(self) -> None:
@@ -417,7 +418,7 @@ class Service:
 
 
 def operator_not_found(name: str) -> HandleNotFound:
-    """An operator that is not there (107017)."""
+    """The error for an unknown operator (107017)."""
     calls = ", ".join(operator.call for operator in OPERATORS.values())
     return HandleNotFound("operator", name[:64], allowed=calls)
 

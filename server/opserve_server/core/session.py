@@ -1,4 +1,4 @@
-"""A session: a tenant's lease on one device, and everything that lives in it."""
+"""Session: a tenant's lease on one device, and all objects in it."""
 
 import asyncio
 import secrets
@@ -33,18 +33,18 @@ from opserve_server.core.tenants import Resource
 
 BEAT_S = 0.25
 LATE_S = 0.05
-"""Lateness of a beat that a busy loop may have, seconds."""
+"""Tolerated lateness of a beat in a busy loop, seconds."""
 
 
 class LoopStalls:
-    """Measures how long the event loop stood still, which counts against no client's silence.
+    """Measures stalls of the event loop, which do not count as idle time of a client.
 
-    A loop that does not run reads no calls: a client that seems silent may have called. While
-    anything is counted, the loop has a beat. One that comes late shows that the loop stood still
-    some time since the beat before it, and then none of the time between the two counts.
+    A stalled loop reads no calls: a client that seems idle may have called. While an idle time is
+    measured, the loop has a regular beat. A late beat shows that the loop stalled at some time
+    since the beat before it; then none of the time between the two counts.
 
     Args:
-        needed: Whether the time is still of use; there are no beats without.
+        needed: Whether any idle time is measured; otherwise there are no beats.
     """
 
     def __init__(self, needed: Callable[[], bool]) -> None:
@@ -55,7 +55,7 @@ class LoopStalls:
         self._timer: asyncio.TimerHandle | None = None
 
     def total_s(self) -> float:
-        """Seconds that do not count, including those of a standstill that has just ended."""
+        """Seconds that do not count, including those of a stall that has just ended."""
         if self._timer is None:
             self._begin()
         elif self._is_late():
@@ -86,11 +86,11 @@ class LoopStalls:
 
 
 class IdleTimer:
-    """A client's silence, which ends at a limit.
+    """Idle time of a client, which ends at a limit.
 
     Args:
-        standstills: Of the loop that reads the client's calls.
-        limit_s: Longest silence, seconds.
+        loop_stalls: Stalls of the loop that reads the client's calls.
+        limit_s: Longest idle time, seconds.
     """
 
     __slots__ = ("_began_s", "_limit_s", "_loop_stalls", "_stalled_s")
@@ -101,27 +101,26 @@ class IdleTimer:
         self.begin()
 
     def begin(self) -> None:
-        """The client called: its silence begins anew."""
+        """Restarts the idle time after a call of the client."""
         self._stalled_s = self._loop_stalls.total_s()
         self._began_s = asyncio.get_running_loop().time()
 
     @property
     def ends_at(self) -> float:
-        """When it is too long, seconds of the event loop's clock; later after a standstill."""
+        """Time of the limit, seconds of the event loop's clock; later after a stall."""
         return self._began_s + self._limit_s + (self._loop_stalls.total_s() - self._stalled_s)
 
 
 SHARED_MEMORY_TOKEN_BYTES = 16
 _RESULT_BYTES = 64
-"""What a result takes besides its data; a Submit has many."""
+"""Bytes of a result besides its data; a Submit has many results."""
 
 
 class DeterministicLevel(StrEnum):
-    """How far results must repeat bit by bit (ACL_OPT_DETERMINISTIC); kernels always do.
+    """Required bitwise repeatability of results (ACL_OPT_DETERMINISTIC); kernels always repeat.
 
-    At STRONG a call runs on one thread, so that its bytes are the same on a device with more of
-    them. At BATCH, moreover, those of an entry of the batch are the same whatever other entries are
-    beside it.
+    At STRONG a call runs on one thread, so that its bytes are the same on a device with more
+    threads. At BATCH, moreover, the bytes of a batch entry do not depend on the other entries.
     """
 
     OFF = "OFF"
@@ -131,27 +130,27 @@ class DeterministicLevel(StrEnum):
 
 
 class Session:
-    """The state that commands work on; core.commands tells what they are.
+    """State on which commands work; core.commands lists the commands.
 
     Attributes:
         name: 128 random bits in hexadecimal.
-        account: Its owner's, which everything that it has is charged to.
-        device: Where it runs.
+        account: Account of its owner, charged for everything in it.
+        device: Its device.
         lease_s: Seconds that it lives after the last call.
-        exclusive_s: Seconds that it has its device alone, and lives at most; None: it shares.
-        plan_options: What its calls are planned with from now on.
+        exclusive_s: Seconds that it has its device exclusively, and lives at most; None: it shares.
+        plan_options: Options for calls that are planned from now on.
         calls: Calls in progress; a session with one does not expire.
-        opened_at: When it began, seconds of the event loop's clock.
-        used_at: When it last had work or a call, seconds of the event loop's clock.
+        opened_at: Time of its opening, seconds of the event loop's clock.
+        used_at: Time of its latest work or call, seconds of the event loop's clock.
         time: The event loop's clock, in seconds.
-        finishes: Whether it is that of one whole call, which charges the bytes of its arrays itself
+        finishes: Whether it belongs to one whole call, which charges the bytes of its arrays itself
             and may begin new work while the service drains.
         copies: The latest copies, in the order of endings.
-        closed: Whether it has ended; nothing may be done in it any more.
-        end_reason: Why it ended, for its tenant; empty where its tenant ended it.
+        closed: Whether it has ended; every later operation is rejected.
+        end_reason: Reason of its end, for its tenant; empty where its tenant ended it.
     """
 
-    def __init__(  # noqa: PLR0913  # what it is told at its opening, each by name
+    def __init__(  # noqa: PLR0913  # its collaborators, each by name
         self,
         name: str,
         *,
@@ -198,34 +197,34 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The start of its name, which may be told."""
+        """The start of its name, which may be shown."""
         return self.name[:LOGGED_CHARACTERS]
 
     @property
     def ends_at(self) -> float:
-        """When it ends unless its client calls, seconds of the event loop's clock.
+        """Time of its end unless its client calls, seconds of the event loop's clock.
 
-        It is later after a standstill of the loop, which reads no calls meanwhile.
+        A stall of the loop, which then reads no calls, moves it to later.
         """
         return min(self._idle.ends_at, self.exclusive_until)
 
     @property
     def exclusive_until(self) -> float:
-        """When its device is not its alone any more, whoever calls; never, if it shares."""
+        """End of exclusive use of the device, whatever the client does; infinite if it shares."""
         return inf if self.exclusive_s is None else self.opened_at + self.exclusive_s
 
     @property
     def exclusive_left_s(self) -> float:
-        """Seconds that it still has its device alone; 0 for one that shares."""
+        """Seconds that it still has its device exclusively; 0 for one that shares."""
         return 0.0 if self.exclusive_s is None else max(self.exclusive_until - self.time(), 0.0)
 
     @property
     def working(self) -> bool:
-        """Whether a call is in progress, or work of a stream is not over."""
+        """Whether a call is in progress, or work of a stream is not complete."""
         return bool(self.calls) or not all(stream.complete for stream in self.streams)
 
     def info(self) -> SessionInfo:
-        """What may be told of it."""
+        """Public information on the session."""
         now = self.time()
         return SessionInfo(
             id=self.id,
@@ -243,7 +242,7 @@ class Session:
 
     @cached_property
     def shared_memory_token(self) -> bytes:
-        """A secret of its own that a caller of the shared memory must show beside the name."""
+        """A secret that a caller of the shared memory must send beside the name."""
         return secrets.token_bytes(SHARED_MEMORY_TOKEN_BYTES)
 
     def new_stream(self, handle: int) -> Stream:
@@ -261,7 +260,7 @@ class Session:
     def copied(
         self, kind: CopyKind, *, buffer: int, size_bytes: int, started_s: float, inline: bool
     ) -> None:
-        """Keeps a copy that has come to its end; one of no bytes is none."""
+        """Records a completed copy; one of no bytes is ignored."""
         if size_bytes == 0:
             return
         ended_s = self.time()
@@ -272,11 +271,11 @@ class Session:
         self._observe(CopyEnded(self.device.name, self.device.profile, entry, inline=inline))
 
     def in_flight(self, size_bytes: int) -> AbstractContextManager[object]:
-        """Bytes of a copy that is under way inside the block, charged to the tenant."""
+        """Charges the bytes of a copy in progress to the tenant, inside the block."""
         return nullcontext() if self.finishes else self.account.in_flight(size_bytes)
 
     def set_deterministic_level(self, level: DeterministicLevel) -> None:
-        """Sets how far results must repeat, of calls that are planned from now on."""
+        """Sets the required repeatability of results for calls that are planned from now on."""
         batch_consistent = level is DeterministicLevel.BATCH
         one_thread = batch_consistent or level is DeterministicLevel.STRONG
         self.plan_options = replace(
@@ -291,12 +290,12 @@ class Session:
         return next((stream for stream in self.streams if stream.stopped), None)
 
     def check_open(self) -> None:
-        """Refuses what comes, or comes out of a wait, after the session's end (107017)."""
+        """Rejects an operation after the session's end, also one that waited (107017)."""
         if self.closed:
             raise session_not_found(self.name, ended=self.end_reason)
 
     def renew(self) -> None:
-        """Starts the lease anew."""
+        """Restarts the lease."""
         self._idle.begin()
 
     def in_progress(self) -> "_InProgress":
@@ -304,19 +303,19 @@ class Session:
         return _InProgress(self)
 
     def touch(self) -> None:
-        """A call is over; renews the lease."""
+        """Records the end of a call; renews the lease."""
         self.used_at = self.time()
         self.renew()
 
     def is_quiet(self, for_s: float) -> bool:
-        """Whether it was seen with neither work nor a call for some seconds; to be asked often."""
+        """Whether it had neither work nor a call for some seconds; must be polled often."""
         now = self.time()
         if self.working:
             self.used_at = now
         return now - self.used_at >= for_s
 
     async def close(self) -> None:
-        """Drops queued work, stops what runs, and then returns all memory and every charge."""
+        """Drops queued work, stops running work, then returns all memory and every reservation."""
         self.closed = True
         for stream in self.streams:
             stream.abort()
@@ -333,7 +332,7 @@ class Session:
 
 
 class _InProgress:
-    """A call of a session; @contextmanager would take three times as long, for each call."""
+    """A call of a session; @contextmanager would take three times as long for each call."""
 
     __slots__ = ("_session",)
 

@@ -1,4 +1,4 @@
-"""What a client asks for when it opens a session, checked, and the devices that can meet it."""
+"""Session requests: validation, and the devices that can meet them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.limits import Limits
 
 Choice = TypeVar("Choice", bound=StrEnum)
-_SHOWN_CHARACTERS = 64  # of a text that names nothing
+_SHOWN_CHARACTERS = 64  # of an unknown text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """A device as a client asks for it, and on what terms.
+    """A device that a client requests, and its terms.
 
     Attributes:
         profile: Name or alias of its profile; empty means the default.
-        tags: What the operator of the service must have said of it, all of them.
+        tags: Tags that the administrator must have given it, all of them.
         lease_s: Seconds that the session lives after its last call; 0 means the default.
-        workspace_limit_bytes: What plans of the session are to keep within; 0 means any size.
-        priority: How far ahead it waits, up to the limit of its tenant.
+        workspace_limit_bytes: Limit of the workspace of plans; 0 means any size.
+        priority: Position in the device queue, up to the limit of its tenant.
         wait_s: Longest wait for such a device, seconds; 0 means none.
-        exclusive: Whether nobody else is to have a session on the device meanwhile.
+        exclusive: Whether no other session may use the device meanwhile.
         exclusive_s: Seconds after which an exclusive session ends; 0 means the longest.
         accuracy: Error bound of its results, an Accuracy; empty means "direct".
         documented_rules: Answer to calls that break a rule of the vendor's page alone, a
@@ -47,21 +47,21 @@ class SessionRequest:
 
 
 ANY_DEVICE = SessionRequest()
-"""One of the default profile, now."""
+"""A device of the default profile, without a wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """A request that was checked.
+    """A validated request.
 
     Attributes:
-        devices: All that can meet it, now or later; one at least.
-        tags: As they were asked for.
+        devices: All devices that can meet it, now or later; at least one.
+        tags: Required tags.
         lease_s: Seconds that the session lives after its last call.
-        workspace_limit: Bytes that plans are to keep within; None: any size.
-        priority: How far ahead it waits.
+        workspace_limit: Limit of the workspace of plans, bytes; None: any size.
+        priority: Its priority.
         wait_s: Longest wait, seconds; 0 means none.
-        exclusive_s: Seconds that the device is its alone; None: it shares.
+        exclusive_s: Seconds of exclusive use; None: it shares the device.
         accuracy: Error bound of its results.
         documented_rules: Answer to calls that break a rule of the vendor's page alone.
     """
@@ -90,18 +90,18 @@ def requirements_of(
     priority_limit: int,
     wait_limit_s: float,
 ) -> Requirements:
-    """What is asked for, where a device can ever meet it.
+    """Validates a request and selects the devices that can ever meet it.
 
     Args:
         request: The request.
-        devices: Those of the service.
+        devices: Devices of the service.
         limits: Bounds.
         priority_limit: Greatest priority of its tenant.
         wait_limit_s: Longest wait; a longer one is cut to it.
 
     Raises:
         InvalidArgument: 107001, no device of this service has the profile, or all the tags; 107000,
-            a number out of bounds.
+            a number is out of bounds.
     """
     lease_s = _checked_within(request.lease_s, limits.lease_maximum_s, parameter="lease_s")
     exclusive_s = _checked_within(
@@ -121,17 +121,17 @@ def requirements_of(
 
 
 def accuracy_of(given: str) -> Accuracy:
-    """The accuracy that a text names; empty means DIRECT, another text is refused (107000)."""
+    """The accuracy of a name; empty means DIRECT, an unknown name is rejected (107000)."""
     return _choice(given, Accuracy.DIRECT, parameter="accuracy")
 
 
 def documented_rules_of(given: str) -> DocumentedRules:
-    """The answer that a text names; empty means ERROR, another text is refused (107000)."""
+    """The documented rules of a name; empty means ERROR, an unknown name is rejected (107000)."""
     return _choice(given, DocumentedRules.ERROR, parameter="documented_rules")
 
 
 def _choice(given: str, default: Choice, *, parameter: str) -> Choice:
-    """The member that a text names; empty names the default."""
+    """The member of a name; empty means the default."""
     members = {member.value: member for member in type(default)}
     if given and given not in members:
         raise _out_of_bounds(parameter, given[:_SHOWN_CHARACTERS], " or ".join(members))

@@ -1,4 +1,4 @@
-"""The sessions that are open: by name, for their owner, until their lease ends."""
+"""Open sessions: by name, for their owner, until their lease ends."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ from opserve_server.core.session_request import Requirements, SessionRequest, re
 from opserve_server.core.tenants import Resource, Tenant
 
 DRAIN_POLL_INTERVAL_S = 0.05
-"""Seconds between two looks at sessions while the service drains."""
+"""Seconds between two checks of sessions while the service drains."""
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +44,15 @@ class Sessions:
     """Opens, finds and closes sessions.
 
     Args:
-        devices: Where sessions run.
+        devices: Devices of the sessions.
         limits: Bounds.
-        accounts: Of the tenants.
-        observe: Told of what happens.
-        new_name: Makes names that cannot be guessed.
+        accounts: Accounts of the tenants.
+        observe: Observer of calls, work and copies.
+        new_name: Returns names that cannot be guessed.
 
     Attributes:
-        draining: Whether the service is about to end, and takes no new work.
-        line: Those who wait for a device.
+        draining: Whether the service is about to end and accepts no new work.
+        device_queue: Session requests that wait for a device.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class Sessions:
         return sum(session.device is device for session in self._sessions.values())
 
     def is_exclusive(self, device: Device) -> bool:
-        """Whether one session has a device alone."""
+        """Whether one session has a device exclusively."""
         return any(
             s.device is device and s.exclusive_s is not None for s in self._sessions.values()
         )
 
     def waiting(self, device: Device) -> int:
-        """Entries that wait on the streams of a device."""
+        """Entries waiting on the streams of a device."""
         return sum(
             stream.waiting
             for session in self._sessions.values()
@@ -113,19 +113,19 @@ class Sessions:
         key: RequestKey | None,
         wait_limit_s: float,
     ) -> Session:
-        """A new session on the least used device that meets a request; see WaitingLine.session.
+        """A new session on the least used device that meets a request; see DeviceQueue.session.
 
         Args:
             principal: Its owner.
             request: The request.
-            key: By which it may be asked for again while it waits.
+            key: Key under which a client can repeat the request while it waits.
             wait_limit_s: Longest wait; a longer one is cut to it.
 
         Raises:
-            InvalidArgument: 107001, no device of the service can ever meet it; 107000, a number
+            InvalidArgument: 107001, no device of the service can ever meet it; 107000, a number is
                 out of bounds.
-            QuotaExceeded: 207005 or 207008, of this tenant; it does not wait for that.
-            Unauthenticated: 207006, the tenant has gone, or is disabled.
+            QuotaExceeded: 207005 or 207008, of this tenant; requests do not wait for a quota.
+            Unauthenticated: 207006, the tenant is deleted or disabled.
             Unavailable: 507901, the service drains.
         """
         if self.draining:
@@ -142,10 +142,11 @@ class Sessions:
         return await self.device_queue.session(account, requirements, key)
 
     def get(self, principal: Principal, name: str) -> Session:
-        """A live session of the caller's tenant, its lease renewed.
+        """A live session of the caller's tenant, with its lease renewed.
 
         Raises:
-            HandleNotFound: 107017, it is not there, or not the caller's: one answer for both.
+            HandleNotFound: 107017, it does not exist or belongs to another tenant: one answer for
+                both.
         """
         session = self._sessions.get(name)
         if session is None or session.tenant != principal.tenant:
@@ -156,10 +157,10 @@ class Sessions:
         return session
 
     def owner(self, name: str, *, shared_memory_token: bytes) -> Principal:
-        """Whose a session is, for whoever shows its token.
+        """The owner of a session, for a client that sends its token.
 
         Raises:
-            HandleNotFound: 107017, it is not there, or the token is another's.
+            HandleNotFound: 107017, it does not exist, or the token is not its own.
         """
         session = self._sessions.get(name)
         if session is None or not secrets.compare_digest(
@@ -169,22 +170,22 @@ class Sessions:
         return Principal(tenant=session.tenant, name="", scopes=frozenset({Scope.OPERATE}))
 
     def waiting_infos(self, principal: Principal) -> list[WaitingInfo]:
-        """The requests of the caller's tenant that wait, or all, for the scope admin."""
+        """The waiting requests of the caller's tenant, or of all tenants for the scope admin."""
         all_tenants = Scope.ADMIN in principal.scopes
         return self.device_queue.infos(
             lambda request: all_tenants or request.tenant == principal.tenant
         )
 
     def infos(self, principal: Principal) -> list[SessionInfo]:
-        """The sessions of the caller's tenant, or of all where the caller has the scope admin."""
+        """The sessions of the caller's tenant, or of all tenants for the scope admin."""
         return [session.info() for session in self._of(principal)]
 
     async def release(self, principal: Principal, session_id: str, *, force: bool) -> None:
-        """Ends one of the sessions that `infos` tells, from outside.
+        """Ends one of the sessions in `infos`, on behalf of an administrator or its tenant.
 
         Raises:
             HandleNotFound: 107017, there is none.
-            WrongState: 507000, it works, and force was not asked for.
+            WrongState: 507000, it has work, and force was not given.
         """
         found = [session for session in self._of(principal) if session.id == session_id]
         if not found:
@@ -201,7 +202,7 @@ class Sessions:
         await asyncio.shield(self._close(session, reason="it was released"))
 
     async def close(self, session: Session) -> None:
-        """Ends a session and returns its memory; goes on if the caller is cancelled."""
+        """Ends a session and returns its memory; continues if the caller is cancelled."""
         await asyncio.shield(self._close(session, reason="it was closed"))
 
     async def drain(self) -> None:
@@ -215,7 +216,7 @@ class Sessions:
             await asyncio.sleep(DRAIN_POLL_INTERVAL_S)
 
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
-        """All tenants, as they are now; sessions of those that are gone or disabled end."""
+        """Replaces the tenants; sessions of deleted or disabled ones end."""
         self._accounts.renew(tenants)
         self.device_queue.end(
             lambda: Unauthenticated("the tenant is disabled or gone"),
@@ -240,7 +241,7 @@ class Sessions:
     def _open_on(
         self, account: Account, requirements: Requirements, device: Device
     ) -> Session | None:
-        """A new session; None while one of the tenant's own, whose quota is used, ends."""
+        """A new session; None while another session of a tenant at its quota is ending."""
         try:
             _check_quota(account)
         except QuotaExceeded:
@@ -278,14 +279,14 @@ class Sessions:
         ]
 
     def _unused_name(self) -> str:
-        """A new name, whose session has an id of its own."""
+        """A new name whose session has a unique id."""
         used = {session.id for session in self._sessions.values()}
         while (name := self._new_name())[:LOGGED_CHARACTERS] in used:
             pass
         return name
 
     def _close(self, session: Session, *, reason: str = "") -> asyncio.Task[None]:
-        """Ends a session; its tenant is told the reason, while that is remembered."""
+        """Ends a session; its tenant can read the reason for a while."""
         del self._sessions[session.name]
         self._lease_timers.pop(session.name).cancel()
         session.closed = True

@@ -1,4 +1,4 @@
-"""Commands on streams, each with what carries it out."""
+"""Commands on streams, with their handlers."""
 
 import asyncio
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ async def _synchronize_stream(session: Session, command: SynchronizeStream) -> D
     timeout_s = wait_seconds(command.timeout_ms, session.limits.wait_limit_s)
     stream = session.streams.get(command.stream)
     await _wait(stream, timeout_s)
-    session.check_open()  # the end of a session drops work: it is not done
+    session.check_open()  # work that the session's end dropped was not done
     _raise_error(stream)
     return Done()
 
@@ -119,7 +119,7 @@ async def _abort_stream(session: Session, command: AbortStream) -> Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStream:
-    """Tells whether a stream has work left.
+    """Returns whether a stream has work left.
 
     Attributes:
         stream: Handle of the stream.

@@ -27,34 +27,34 @@ log = logging.getLogger(__name__)
 
 
 class FailureMode(StrEnum):
-    """What a stream does with the work behind a failed one (aclrtSetStreamFailureMode)."""
+    """Handling of the work behind a failed call (aclrtSetStreamFailureMode)."""
 
     CONTINUE = "CONTINUE"
     STOP = "STOP"
 
 
 class Stream:
-    """Does work in order; its calls may lie at the device one behind the other.
+    """Executes work in order; several of its calls may be at the device, in order.
 
-    A record or a wait holds what is behind it until all before it is over; so does every call in
-    STOP mode.
+    A record or a wait blocks the work behind it until all work before it is over; so does every
+    call in STOP mode.
 
     Args:
         handle: Its handle.
-        account: Who pays for its calls.
-        dispatcher: Gives its calls to the device.
-        queue_limit: Work that may wait at once.
-        history_limit: Ended work that is remembered.
-        held: What the tenant has of queued entries here.
-        observe: Told of work that is over, in the context of the call that submitted it.
+        account: Account that its calls are charged to.
+        dispatcher: Sends its calls to the device.
+        queue_limit: Entries that may wait at once.
+        history_limit: Completed entries that are kept.
+        reservation: The tenant's reservation of queued entries for this stream.
+        observe: Observer of completed work, in the context of the call that submitted it.
 
     Attributes:
-        error: The first failure that no synchronise has told yet.
+        error: The first failure that no synchronise has raised yet.
         stopped: Whether a failure in STOP mode has ended all work on it.
-        history: What its work came to.
+        history: Outcomes of its work.
     """
 
-    def __init__(  # noqa: PLR0913  # what it is told at its making, each by name
+    def __init__(  # noqa: PLR0913  # its collaborators, each by name
         self,
         handle: int,
         *,
@@ -93,12 +93,12 @@ class Stream:
 
     @property
     def has_call(self) -> bool:
-        """Whether its next work is a call that may go to the device now."""
+        """Whether its next work is a call that can go to the device now."""
         alone = self._mode is FailureMode.STOP and self._at_device
         return bool(self._queue) and isinstance(self._queue[0].work, KernelRun) and not alone
 
     def over(self) -> asyncio.Future[None]:
-        """Done when everything submitted so far is over."""
+        """A future that is done when everything submitted so far is over."""
         waiter = self._waiters.get(self._last)
         if waiter is None:
             waiter = self._waiters[self._last] = asyncio.get_running_loop().create_future()
@@ -106,7 +106,7 @@ class Stream:
         return waiter
 
     def set_failure_mode(self, mode: FailureMode) -> None:
-        """Sets what happens behind a failure; once. Calls at the device already are not held.
+        """Sets the failure mode, once; calls already at the device are not held back.
 
         Raises:
             InvalidArgument: 107000, it was set before.
@@ -123,7 +123,7 @@ class Stream:
         self._mode = mode
 
     def check_capacity(self) -> None:
-        """Refuses work that the queue, or the tenant's quota, has no room for (207014)."""
+        """Rejects work beyond the queue limit or the tenant's quota (207014)."""
         if len(self._queue) >= self._queue_limit:
             raise LimitExceeded(
                 Status.ACL_ERROR_RT_QUEUE_FULL,
@@ -136,7 +136,7 @@ class Stream:
         self._reservation.check()
 
     def submit(self, work: Work) -> None:
-        """Queues work behind all before it."""
+        """Queues work behind all earlier work."""
         self.check_capacity()
         self._last += 1
         entry = Entry(work, self._last, self._time())
@@ -147,7 +147,7 @@ class Stream:
         self._advance()
 
     def take_error(self) -> ExecutionFailed | None:
-        """The first failure since the last call; a stopped stream keeps it."""
+        """The first failure since the previous call; a stopped stream keeps it."""
         error = self.error
         if not self.stopped:
             self.error = None
@@ -156,7 +156,7 @@ class Stream:
     def abort(self) -> None:
         """Drops queued calls and waits at once, and stops the calls at the device.
 
-        Records stay, and are reached when what is at the device is over.
+        Records stay, and are reached when the calls at the device are over.
         """
         reason = f"stream {self.handle} was aborted"
         dropped = self._drop((KernelRun, Wait), behind=0)
@@ -169,7 +169,7 @@ class Stream:
         self._advance()
 
     def take_call(self) -> tuple[Entry, KernelRun]:
-        """Its next call, which goes to the device."""
+        """Removes and returns its next call, which goes to the device."""
         entry = self._queue.popleft()
         self._reservation.update(len(self._queue))
         run = entry.work
@@ -179,7 +179,7 @@ class Stream:
         return entry, run
 
     def end_call(self, entry: Entry, outcome: KernelTiming | Exception) -> None:
-        """A call that went to the device is over."""
+        """Handles the end of a call at the device."""
         run = self._at_device.pop(entry)
         match outcome:
             case KernelTiming(start_ns, end_ns, kernel_ns):
@@ -193,9 +193,9 @@ class Stream:
         self._advance()
 
     def _advance(self, _: asyncio.Future[None] | None = None) -> None:
-        """Passes what needs no device, offers the next call, and tells who waits.
+        """Completes entries that need no device, offers the next call and wakes waiters.
 
-        A record that one of its waits is for calls it too.
+        A record on which its first wait depends calls it too.
         """
         while self._queue and not self._at_device and self._passes(self._queue[0]):
             self._end(self._queue.popleft(), Outcome.DONE)
@@ -241,13 +241,13 @@ class Stream:
         self._advance()
 
     def _stop(self, entry: Entry, error: ExecutionFailed) -> None:
-        """Asks the device once: a second cancellation would not wait for the device's word."""
+        """Requests the stop once: a second cancellation would not wait for the worker's answer."""
         if entry.stopped_by is None:
             entry.stopped_by = error
             self._dispatcher.stop(entry)
 
     def _drop(self, kinds: tuple[type[Work], ...], *, behind: int) -> list[KernelRun]:
-        """Ends queued work of some kinds behind a number; the calls among it."""
+        """Ends queued work of some kinds behind a number; returns the dropped calls."""
         dropped = [e for e in self._queue if e.number > behind and isinstance(e.work, kinds)]
         for entry in dropped:
             self._end(entry, Outcome.DROPPED, status=Status.ACL_ERROR_RT_STREAM_ABORT)
@@ -266,7 +266,7 @@ class Stream:
         return ExecutionFailed(message, executor=run.executor)
 
     def _fail(self, entry: Entry, outcome: Outcome, error: ExecutionFailed) -> None:
-        """A call ends badly; in STOP mode none behind it runs, unless the stream was aborted."""
+        """Ends a failed call; in STOP mode no later call runs, unless the stream was aborted."""
         self._end(entry, outcome, status=error.status)
         self.error = self.error or error
         if self._mode is FailureMode.STOP and not isinstance(error, ExecutionAborted):
@@ -281,7 +281,7 @@ class Stream:
         ended_s: float | None = None,
         status: AnyStatus | None = None,
     ) -> None:
-        """Work is over: nobody waits for it and its buffers are free."""
+        """Completes an entry: releases its waiters and its buffers."""
         if entry.deadline is not None:
             entry.deadline.cancel()
         if isinstance(entry.work, KernelRun):

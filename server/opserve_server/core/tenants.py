@@ -1,11 +1,11 @@
-"""Tenants: who shares the devices, how much of them each may use, and at what weight."""
+"""Tenants: their quotas, weights and priorities."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Resource(StrEnum):
-    """What a quota bounds; each is the name of a field of Quota."""
+    """A resource with a quota; each value is the name of a field of Quota."""
 
     DEVICE_MEMORY = "device_memory_bytes"
     SESSIONS = "sessions"
@@ -20,20 +20,20 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """How much a tenant may use; None leaves it to the limits of the service.
+    """Limits of a tenant; None leaves a resource to the limits of the service.
 
-    Those have a number for each tenant in `bytes_in_flight` alone: see Accounts.
+    Only `bytes_in_flight` has a service limit for each tenant: see Accounts.
 
     Attributes:
-        device_memory_bytes: Slabs that its sessions hold, bytes.
+        device_memory_bytes: Slabs of its sessions, bytes.
         sessions: Open sessions.
         buffers: Live buffers of all its sessions.
         executors: Live executors of all its sessions.
         streams: Live streams of all its sessions.
         queued_entries: Entries that wait on all its streams.
-        calls_per_s: Calls a second, over all APIs; as many again may come at once.
-        bytes_in_flight: Bytes of bulk copies, one-shot calls and messages under way.
-        device_seconds_per_day: Time that its calls run on devices in one day (UTC), seconds.
+        calls_per_s: Calls per second, over all APIs; as many again may arrive at once.
+        bytes_in_flight: Bytes of bulk copies, one-shot calls and messages in transit.
+        device_seconds_per_day: Run time of its calls on devices in one day (UTC), seconds.
     """
 
     device_memory_bytes: int | None = None
@@ -49,14 +49,14 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One of those who share the service.
+    """A tenant of the service.
 
     Attributes:
         name: 1 to 63 characters: lower case letters, digits and hyphens.
-        quota: How much it may use.
-        weight: Its share of a device, beside those of others that have work, 1 to 1000.
-        priority_limit: Greatest priority that it may ask for when it waits for a device.
-        disabled: Whether its keys are refused; its sessions are closed.
+        quota: Its limits.
+        weight: Its share of a device relative to other tenants with work, 1 to 1000.
+        priority_limit: Greatest priority of its session requests.
+        disabled: Whether its keys are rejected; its sessions are closed.
     """
 
     name: str

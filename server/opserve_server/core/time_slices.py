@@ -1,4 +1,4 @@
-"""Long loops in slices, between which other calls have their turn."""
+"""Time slices: long loops that yield to other calls."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 ITEMS_PER_SLICE = 64
-"""Items between two turns of others: small commands of a batch take some 5 microseconds each."""
+"""Items between two yields: small commands of a batch take some 5 microseconds each."""
 ItemT = TypeVar("ItemT")
 _admission_of_caller: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar(
     "_turn_of_caller", default=None
@@ -14,14 +14,15 @@ _admission_of_caller: ContextVar[Callable[[], Awaitable[None]] | None] = Context
 
 
 def admit_slices_by(admission: Callable[[], Awaitable[None]]) -> None:
-    """From here on, work of the call that runs goes on after a slice when `admission` returns."""
+    """Makes the current call wait for `admission` after each slice."""
     _admission_of_caller.set(admission)
 
 
 async def end_slice() -> None:
-    """Ends a slice: others have their turn, and of one tenant's slices one runs in each turn.
+    """Ends a slice: other calls run, and one slice of each tenant runs per loop iteration.
 
-    Many large calls of one tenant thereby take no more of a turn of the event loop than one.
+    So many large calls of one tenant take no more of an iteration of the event loop than one call
+    does.
     """
     await asyncio.sleep(0)
     admission = _admission_of_caller.get()
@@ -30,7 +31,7 @@ async def end_slice() -> None:
 
 
 async def in_slices(items: Iterable[ItemT]) -> AsyncGenerator[ItemT]:
-    """Items one by one; others have their turn after each ITEMS_A_TURN of them."""
+    """Items one by one; yields to other calls after each ITEMS_PER_SLICE of them."""
     for number, item in enumerate(items, 1):
         yield item
         if number % ITEMS_PER_SLICE == 0:

@@ -1,4 +1,4 @@
-"""The timeline of a session: what is remembered of its work."""
+"""Timeline of a session: the kept history of its work."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from opserve_server.core.session import Session
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamTimeline:
-    """What is remembered of a stream's work, in the order of endings."""
+    """Kept history of a stream's work, in the order of endings."""
 
     stream: int
     entries: tuple[HistoryEntry, ...]
@@ -17,14 +17,14 @@ class StreamTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What is remembered of a session's work: of streams that live, and the latest copies."""
+    """Kept history of a session's work: live streams and the latest copies."""
 
     streams: tuple[StreamTimeline, ...]
     copies: tuple[CopyEntry, ...]
 
 
 def timeline_of(session: Session) -> Timeline:
-    """What is remembered now."""
+    """The current timeline of a session."""
     return Timeline(
         streams=tuple(
             StreamTimeline(stream=stream.handle, entries=tuple(stream.history.entries()))

@@ -1,4 +1,4 @@
-"""Bytes of buffers of any size, up and down in chunks: each is a call of its own to the lease."""
+"""Transfers: bytes of buffers of any size, in chunks; each chunk renews the lease."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
@@ -11,8 +11,8 @@ from opserve_server.core.session import Session
 from opserve_server.core.time_slices import end_slice
 
 _TURN_BYTES = 2**20
-"""Others have their turn after each chunk that goes past a multiple of it, even where no wire is
-waited for."""
+"""A transfer yields to other calls at each multiple of this size, even where the network never
+waits."""
 
 
 async def write(
@@ -23,15 +23,15 @@ async def write(
     size_bytes: int,
     chunks: AsyncIterator[bytes | memoryview],
 ) -> Written:
-    """Copies host bytes into a buffer as they come; each chunk renews the lease.
+    """Copies host bytes into a buffer as they arrive; each chunk renews the lease.
 
-    A stalled upload does not keep its session: a client that went silent is gone. What a client
-    sends counts while it waits for queued work, and is no more than what counts.
+    A stalled upload does not keep its session alive: its client may be dead. Received bytes are
+    charged while they wait for queued work, and no more is received than is charged.
 
     Raises:
-        InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the
-            chunks are not size_bytes in all (those before stay written).
-        QuotaExceeded: 207012, the tenant has too many bytes under way.
+        InvalidArgument: 107000, the range leaves the buffer (nothing is written), or the chunks do
+            not add up to size_bytes (earlier chunks stay written).
+        QuotaExceeded: 207012, the tenant has too many bytes in flight.
     """
     written = 0
     view_of(session, buffer, offset, size_bytes)
@@ -63,14 +63,14 @@ async def read(
     size_bytes: int,
     form: Callable[[memoryview], bytes] = bytes,
 ) -> AsyncGenerator[bytes]:
-    """Copies bytes of a buffer to the host in chunks; refusals come before the first.
+    """Copies bytes of a buffer to the host in chunks; errors come before the first chunk.
 
     Args:
-        session: Of the buffer.
+        session: Session of the buffer.
         buffer: Its handle.
-        offset: Of the first byte.
-        size_bytes: How many.
-        form: Makes what is sent of the buffer's own bytes; they may change when it has returned.
+        offset: Offset of the first byte.
+        size_bytes: Number of bytes.
+        form: Converts the buffer's own bytes to a message; they may change after it returns.
     """
     await idle_view(session, buffer, offset, size_bytes)
     chunk_bytes = session.limits.chunk_bytes

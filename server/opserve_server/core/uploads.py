@@ -1,4 +1,4 @@
-"""Uploads: bodies in temporary files, charged to their tenant and bounded for all together."""
+"""Uploads: bodies in temporary files, charged to their tenant, with a common bound."""
 
 import errno
 from collections import Counter
@@ -14,13 +14,13 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 
 
 class Uploads:
-    """Bytes of all uploads that are not over.
+    """Bytes of all uploads in progress.
 
-    A tenant has no more than what is still free: one alone at most half of the limit, so that
-    there is always room for another tenant.
+    A tenant may use as much as is still free, so one alone at most half of the limit: there is
+    always space for another tenant.
 
     Args:
-        limit_bytes: Of all of them.
+        limit_bytes: Limit of all uploads together.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -29,7 +29,7 @@ class Uploads:
 
     @contextmanager
     def upload(self, account: Account) -> Generator["Upload"]:
-        """A body of a tenant, which holds nothing any more when the block ends.
+        """A body of a tenant, released when the block ends.
 
         Raises:
             OutOfMemory: 207001, the disk of the temporary files is full.
@@ -45,14 +45,14 @@ class Uploads:
             upload.end()
 
     def take(self, tenant: str, size_bytes: int) -> None:
-        """Counts more bytes of a tenant, or refuses them (LimitExceeded, 207012)."""
+        """Counts more bytes of a tenant, or rejects them (LimitExceeded, 207012)."""
         free = self._limit_bytes - self._held.total()
         if self._held[tenant] + size_bytes > free - size_bytes:
             raise _too_many(self._held[tenant] + size_bytes, free)
         self._held[tenant] += size_bytes
 
     def give_back(self, tenant: str, size_bytes: int) -> None:
-        """Bytes of a tenant are over."""
+        """Releases bytes of a tenant."""
         self._held[tenant] -= size_bytes
         if not self._held[tenant]:
             del self._held[tenant]
@@ -62,7 +62,7 @@ class Upload:
     """One body.
 
     Attributes:
-        size_bytes: What has come of it.
+        size_bytes: Bytes received so far.
     """
 
     def __init__(self, uploads: Uploads, tenant: str, in_flight: Reservation) -> None:
@@ -70,11 +70,11 @@ class Upload:
         self.size_bytes = 0
 
     def grow(self, size_bytes: int) -> None:
-        """More bytes come.
+        """Counts received bytes.
 
         Raises:
             QuotaExceeded: The tenant has too many bytes in flight.
-            LimitExceeded: 207012, all tenants together upload too many.
+            LimitExceeded: 207012, all tenants together upload too much.
         """
         self._in_flight.check(size_bytes)
         self._uploads.take(self._tenant, size_bytes)
@@ -82,7 +82,7 @@ class Upload:
         self._in_flight.update(self.size_bytes)
 
     def end(self) -> None:
-        """Its bytes are gone."""
+        """Releases its bytes."""
         self._uploads.give_back(self._tenant, self.size_bytes)
         self.size_bytes = 0
         self._in_flight.update(0)

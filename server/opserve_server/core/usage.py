@@ -1,4 +1,4 @@
-"""Device time by tenant, UTC day and profile: what is used today, and what the ledger lacks yet."""
+"""Device time by tenant, UTC day and profile: today's use, and rows not yet in the ledger."""
 
 import logging
 import secrets
@@ -13,16 +13,16 @@ log = logging.getLogger(__name__)
 
 
 class Ledger(Protocol):
-    """Where usage is kept; opserve_server.store has the real one."""
+    """Store of usage; opserve_server.store implements it."""
 
     async def add(self, flush: Flush) -> None:
-        """Adds to what is kept of the same tenant, day and profile: all rows, or none; once."""
+        """Adds to the stored rows of the same tenant, day and profile: all rows or none, once."""
         ...
 
     async def of(
         self, tenant: str | None, *, first_day: date, last_day: date
     ) -> Sequence[LedgerRow]:
-        """What is kept of a tenant, or of all; both days are in it."""
+        """Stored usage of a tenant, or of all; both days are included."""
         ...
 
 
@@ -32,7 +32,7 @@ _Key = tuple[str, date, str]
 
 
 class UsageBook:
-    """What tenants used: today's seconds in all, and rows that the ledger does not have yet.
+    """Device time of tenants: today's total, and rows that the ledger does not have yet.
 
     Args:
         now: The wall clock, seconds since 1970.
@@ -48,7 +48,7 @@ class UsageBook:
         self._day = _EPOCH
 
     def add(self, tenant: str, profile: str, seconds: float) -> None:
-        """A call has run for some seconds."""
+        """Adds the device time of a call, seconds."""
         self._turn_page()
         self._seconds[tenant] = self._seconds.get(tenant, 0.0) + seconds
         key = (tenant, self._day, profile)
@@ -56,12 +56,12 @@ class UsageBook:
         self._unsaved[key] = (calls + 1, before + seconds)
 
     def seconds_today(self, tenant: str) -> float:
-        """What a tenant used since 00:00 UTC."""
+        """Device seconds of a tenant since 00:00 UTC."""
         self._turn_page()
         return self._seconds.get(tenant, 0.0)
 
     def seconds_to_midnight(self) -> float:
-        """Until the next 00:00 UTC."""
+        """Seconds until the next 00:00 UTC."""
         return _DAY_S - self._now() % _DAY_S
 
     @property
@@ -70,25 +70,26 @@ class UsageBook:
         return [*self._flush.rows, *self._new_rows()]
 
     async def load(self, ledger: Ledger) -> None:
-        """Begins with what the ledger knows of today, so that a restart refills no quota."""
+        """Loads today's usage from the ledger, so that a restart does not refill a quota."""
         self._turn_page()
         today = self._day
         for row in await ledger.of(None, first_day=today, last_day=today):
             self._seconds[row.tenant] = self._seconds.get(row.tenant, 0.0) + row.device_s
 
     async def save(self, ledger: Ledger) -> None:
-        """Brings the rows to the ledger; where that fails they stay, for the next time.
+        """Sends the rows to the ledger; after a failure they stay for the next time.
 
-        A ledger that failed may have them all the same, so they come again as they were.
+        A ledger that reported a failure may have stored them, so the same flush is sent again
+        unchanged.
         """
-        for _ in range(2):  # those that failed, then those that came since
+        for _ in range(2):  # the failed flush, then the rows since
             if not self._flush.rows:
                 self._begin_flush()
             if not self._flush.rows:
                 return
             try:
                 await ledger.add(self._flush)
-            except Exception:  # whatever a store is, the service goes on
+            except Exception:  # a failing store must not stop the service
                 log.exception("usage of %d rows is not in the ledger yet", len(self._flush.rows))
                 return
             self._flush = replace(self._flush, rows=())

@@ -1,4 +1,4 @@
-"""Waits: those with a deadline, and one that no cancellation cuts short."""
+"""Waits: with a deadline, and one that a cancellation does not cut short."""
 
 import asyncio
 from collections.abc import Collection, Coroutine
@@ -11,7 +11,7 @@ ResultT = TypeVar("ResultT")
 
 
 def wait_seconds(timeout_ms: int | None, limit_s: float) -> float:
-    """The seconds that a client's timeout means: None and -1 are the limit, more is cut to it.
+    """Seconds of a client's timeout: None and -1 mean the limit; a longer one is cut to it.
 
     Raises:
         InvalidArgument: 107000, a negative timeout other than -1.
@@ -32,7 +32,7 @@ def wait_seconds(timeout_ms: int | None, limit_s: float) -> float:
 async def wait_for_all(
     done: Collection[asyncio.Future[None]], *, timeout_s: float, status: Status, what: str
 ) -> None:
-    """Waits for futures without touching them.
+    """Waits for futures without cancelling them.
 
     Raises:
         WaitTimedOut: With `status`, they were not done in time.
@@ -51,7 +51,7 @@ async def wait_for_all(
 
 
 async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Returns the result of work. A cancellation takes effect when the work is over."""
+    """Returns the result of work. A cancellation takes effect after the work has ended."""
     working = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(working)

@@ -1,4 +1,4 @@
-"""What a stream is given to do, and its place in the stream's queue."""
+"""Work of a stream, and its entry in the stream's queue."""
 
 import asyncio
 from contextvars import Context, copy_context
@@ -19,9 +19,9 @@ class KernelRun:
 
     Attributes:
         executor: Handle of its executor.
-        call: What the device runs.
+        call: The call for the device.
         timeout_s: Seconds from now within which it must end; None: any time.
-        done: Done when the device writes nothing of it any more, or never will.
+        done: Done when the device will write none of its bytes any more.
     """
 
     executor: int
@@ -32,7 +32,7 @@ class KernelRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """A record of an event, reached when all before it is over."""
+    """A record of an event, reached when all earlier work is over."""
 
     event: int
     record: Record
@@ -40,7 +40,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait:
-    """A hold until a record of an event is done."""
+    """A wait until a record of an event is done."""
 
     event: int
     record: Record
@@ -54,14 +54,14 @@ class Entry:
     """Work in a stream's queue, or at the device.
 
     Attributes:
-        work: What is to be done.
-        number: Which of the stream's entries it is, from 1.
-        queued_s: When it was submitted, seconds of the event loop's clock.
-        started_s: When it was given to the device, or a wait began; None before.
-        kernel_s: Seconds that its kernel ran, without pauses; None where the device told none.
-        deadline: Ends it; None where it has no deadline.
-        stopped_by: What the device was told to stop it for, as synchronise will tell it.
-        context: That of the call that submitted it, in which its work is done.
+        work: The work.
+        number: Number among the stream's entries, from 1.
+        queued_s: Time of submission, seconds of the event loop's clock.
+        started_s: Time at which it went to the device, or a wait began; None before.
+        kernel_s: Seconds that its kernel ran, without pauses; None where the device reported none.
+        deadline: Timer of its deadline; None where it has no deadline.
+        stopped_by: Error for which the device was requested to stop it; synchronise raises it.
+        context: Context of the call that submitted it, in which its work is observed.
     """
 
     work: Work

@@ -1,4 +1,4 @@
-"""Imported last by the fork server: every worker is forked with all that was loaded before."""
+"""Last import of the fork server: every worker inherits all objects loaded before."""
 
 from opserve_server.allocator import freeze_loaded_objects
 

@@ -1,4 +1,4 @@
-"""Kernels are compiled by several processes at once: each module once what it calls is compiled."""
+"""Parallel compilation of kernel modules, each after the modules that it imports."""
 
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -9,17 +9,17 @@ from multiprocessing import get_context
 from opserve_server.pool.machine import cpu_count
 from opserve_server.pool.parent_watch import exit_with_parent
 
-_MODULES_EACH = 8  # of a process, which takes as long to load numba as to compile one
+_MODULES_EACH = 8  # per process: loading numba takes as long as compiling one
 
 
 def compiled(needs: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Compiles modules, or loads them; yields each once it is kept.
+    """Compiles or loads modules; yields each once it is cached.
 
     Args:
-        needs: The modules, each with those of them that it imports.
+        needs: The modules, each with the others that it imports.
 
     Raises:
-        OSError: There is no way to keep them.
+        OSError: They cannot be cached.
     """
     count = min(cpu_count(), -(-len(needs) // _MODULES_EACH))
     order = TopologicalSorter(needs)

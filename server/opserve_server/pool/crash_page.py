@@ -1,4 +1,4 @@
-"""A page that a worker shares with the front: on it stands which call it runs, until its death."""
+"""Crash page: memory shared by a worker and the front, which names the running call."""
 
 import mmap
 import os
@@ -12,9 +12,9 @@ _CALL, _SINCE = 0, 1
 
 
 class CrashPage:
-    """Written by a worker each time it turns to a call, which takes no system call.
+    """Written by a worker whenever it switches to a call, without a system call.
 
-    The front makes one for each worker, among the arguments of its process.
+    The front makes one for each worker and passes it with the arguments of the process.
 
     Args:
         fd: Descriptor of its page, which it owns; None makes a new page.
@@ -42,16 +42,16 @@ class CrashPage:
 
     @property
     def since_ns(self) -> int:
-        """When that would have begun, had it never paused; nanoseconds of the monotonic clock."""
+        """Start of that call had it never paused, nanoseconds of the monotonic clock."""
         return self._words[_SINCE]
 
     def write(self, call_id: int, *, since_ns: int) -> None:
-        """A call runs from now on."""
+        """Records the call that runs from now on."""
         self._words[_CALL] = call_id
         self._words[_SINCE] = since_ns
 
     def close(self) -> None:
-        """Gives the page back; what stood on it last can still be read."""
+        """Unmaps the page; its last contents stay readable."""
         last = array("q", [self.call_id, self.since_ns])
         self._words.release()
         self._words = memoryview(last)

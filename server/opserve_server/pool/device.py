@@ -1,9 +1,9 @@
-"""A virtual device: its memory, its worker process, and the keeper that replaces a dead worker.
+"""Virtual device: its memory, its worker process, and the supervisor that replaces a dead worker.
 
-Slabs outlive workers, and kernels only write outputs and workspace. So what was in flight when a
-worker died is sent once more to the next one, and begins anew. The call that the worker was at is
-blamed; one under which two workers died is given up. A call that is stopped ends when its worker
-says so or is dead: then nobody writes its bytes any more.
+Slabs outlive workers, and kernels write only outputs and workspace. So calls in flight at the death
+of a worker are sent again to the next one and start anew. The death is attributed to the call that
+the worker ran; a call with two deaths fails. A cancelled call ends when its worker confirms it or
+is dead: from then on no process writes its bytes.
 """
 
 import asyncio
@@ -52,17 +52,17 @@ class KernelFailed(Exception):
 
 
 class WorkerDied(Exception):
-    """A call cannot be run: workers died under it, none can be started, or the device stopped."""
+    """A call cannot run: workers died during it, none can be started, or the device stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTiming:
-    """When a kernel ran.
+    """Times of a kernel.
 
     Attributes:
-        start_ns: Nanoseconds of the monotonic clock.
-        end_ns: The same.
-        kernel_ns: Nanoseconds between them in which it did not pause for others.
+        start_ns: Start, nanoseconds of the monotonic clock.
+        end_ns: End, nanoseconds of the monotonic clock.
+        kernel_ns: Nanoseconds between them without pauses for other calls.
     """
 
     start_ns: int
@@ -78,12 +78,12 @@ class _Pending:
     """A call that has not ended.
 
     Attributes:
-        frame: What a worker is told of it.
-        used: Told the device time that it took, nanoseconds.
-        done: What it comes to.
-        told: Whether a worker that may still write knows of it.
-        verdict: What it ends with once it is stopped; None while it is to run.
-        deaths: Workers that died under it.
+        frame: Its frame for a worker.
+        used: Receives its device time, nanoseconds.
+        done: Its outcome.
+        sent: Whether a worker that may still write has received it.
+        stop_error: Error with which it ends once it is stopped; None while it is to run.
+        deaths: Workers that died during it.
     """
 
     frame: bytes
@@ -95,23 +95,23 @@ class _Pending:
 
 
 class Device:
-    """Runs the calls of each flow in the order they come, whatever happens to its workers.
+    """Runs the calls of each flow in the order of their arrival, also after the death of a worker.
 
     Args:
         name: Name within the service: "ascend910b-0".
         profile: Name of its profile.
-        memory_bytes: Memory in all.
+        memory_bytes: Total memory.
         slab_bytes: Length of an ordinary slab.
-        start_timeout_s: Seconds a worker may take to be ready; it loads kernels.
-        call_time_limit_s: Seconds of device time that a call may take. Then it is stopped.
-        silence_limit_s: Seconds of silence after which a worker is killed, longer than a work unit
-            of any kernel takes: between units a worker gives signs of life and stops a call.
-        threads: On how many of its worker's threads a call runs at most.
+        start_timeout_s: Seconds until a worker must be ready; it loads kernels.
+        call_time_limit_s: Seconds of device time after which a call is stopped.
+        silence_limit_s: Seconds without a message after which a worker is killed, longer than a
+            work unit of any kernel takes: between units a worker answers pings and stops calls.
+        threads: Threads of its worker that a call uses at most.
         kernels: Module with `run` for each operator.
-        tags: What the operator of the service says of it.
+        tags: Tags that the administrator gave it.
     """
 
-    def __init__(  # noqa: PLR0913  what the settings say of a device
+    def __init__(  # noqa: PLR0913  the settings of a device
         self,
         *,
         name: str,
@@ -148,7 +148,7 @@ class Device:
 
     @property
     def ready(self) -> bool:
-        """Whether a worker answers."""
+        """Whether a worker responds."""
         return self._worker is not None and self._heartbeat.steady
 
     @property
@@ -166,13 +166,15 @@ class Device:
         loop = asyncio.get_running_loop()
         self._stopping = loop.create_future()
         started: asyncio.Future[None] = loop.create_future()
-        self._supervisor = loop.create_task(self._supervise(started), name=f"keeper of {self.name}")
+        self._supervisor = loop.create_task(
+            self._supervise(started), name=f"supervisor of {self.name}"
+        )
         await asyncio.wait([self._supervisor, started], return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
             await self._supervisor
 
     async def stop(self) -> None:
-        """Ends the worker and gives up what it runs."""
+        """Stops the worker and fails its calls."""
         if self._supervisor is not None:
             if not self._stopping.done():
                 self._stopping.set_result(None)
@@ -180,14 +182,14 @@ class Device:
         self.slabs.close()
 
     def attach(self, slab: Slab) -> None:
-        """Lets the worker, and every later one, see a slab; OSError where there is no way to it."""
+        """Maps a slab in the worker and every later one; OSError where it cannot be sent."""
         if self._worker is not None:
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
             self._worker.channel.send(frame, fd=slab.fd)
         self._attached[slab.id] = slab
 
     def detach(self, slab: Slab) -> None:
-        """Takes a slab from the worker's sight; no call may use it."""
+        """Unmaps a slab in the worker; no call may use it."""
         del self._attached[slab.id]
         if self._worker is not None:
             self._send(self._worker, encode(Detach(slab.id), self._operators))
@@ -197,19 +199,19 @@ class Device:
     ) -> KernelTiming:
         """Runs a call to its end.
 
-        Calls reach the worker in the order of `run`. Cancelling it stops the call at its next
-        slice, or drops it, and takes until the worker has done so or is dead.
+        Calls reach the worker in the order of `run`. Cancellation stops the call at its next slice,
+        or drops it, and completes when the worker has done so or is dead.
 
         Args:
-            call: What runs.
-            flow: Whose calls it runs behind, and by what weight it takes turns with others.
-            used: Told the device time that it took, nanoseconds, whatever it comes to; also that
-                of a worker that died under it.
+            call: The call.
+            flow: The flow in which it runs, with its weight.
+            used: Receives its device time in nanoseconds, whatever its outcome; also the time of a
+                worker that died during it.
 
         Raises:
             FrameError: The call does not fit a packet.
             KernelFailed: The kernel raised, lacked memory or ran too long.
-            WorkerDied: Two workers died under it, none can be started, or the device is stopped.
+            WorkerDied: Two workers died during it, none can be started, or the device is stopped.
         """
         call_id = next(self._call_ids)
         frame = encode(Run(call_id, flow, call), self._operators)
@@ -225,28 +227,30 @@ class Device:
             try:
                 return await pending.done
             except asyncio.CancelledError:
-                if not pending.done.cancelled():  # its end came first, in the same turn of the loop
+                if (
+                    not pending.done.cancelled()
+                ):  # it ended first, in the same iteration of the loop
                     return pending.done.result()
                 self._stop_call(call_id)
                 await self._wait_for_end(call_id)
                 raise
 
     async def _wait_for_end(self, call_id: int) -> None:
-        """Waits until a call that is stopped writes no more, however often it is cancelled."""
+        """Waits until a stopped call writes no more, even if it is cancelled again."""
         while (pending := self._pending.get(call_id)) is not None:
             pending.done = asyncio.get_running_loop().create_future()
             with suppress(asyncio.CancelledError, KernelFailed, WorkerDied):
                 await pending.done
 
     async def _supervise(self, started: asyncio.Future[None]) -> None:
-        """Runs workers, one after the other, until the device is stopped; then no call waits."""
+        """Runs one worker after the other until the device is stopped; then no call waits."""
         try:
             current = await self._start_worker()
             started.set_result(None)
             await self._replace_dead_workers(current)
         except Exception:
             if started.done():  # otherwise `start` raises it
-                log.exception("%s: the device ended by a bug", self.name)
+                log.exception("%s: the device ended with an internal error", self.name)
             raise
         finally:
             self._worker = None
@@ -269,9 +273,9 @@ class Device:
             self.restarts += current is not None
 
     async def _start_replacement(self) -> WorkerProcess | None:
-        """A new worker, at once or, while none starts, with growing delays; None when stopped.
+        """A new worker, after growing delays while none starts; None when the device is stopped.
 
-        When only the longest delay is left, calls are refused until one starts.
+        With the longest delay reached, calls are rejected until a worker starts.
         """
         for attempt in count():
             delay_s = RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)]
@@ -294,7 +298,7 @@ class Device:
                 call_time_limit_s=self._call_time_limit_s,
                 on_message=self._on_message,
             )
-        except (OSError, EOFError, RuntimeError) as error:  # the last one: no thread for it
+        except (OSError, EOFError, RuntimeError) as error:  # RuntimeError: no thread for it
             raise WorkerDied("no process can be started") from error
         await self._wait(started.ready, timeout_s=self._start_timeout_s)
         stopped, ended = self._stopping.done(), started.ready.done()
@@ -337,15 +341,15 @@ class Device:
         pending.sent = True
 
     def _send(self, current: WorkerProcess, frame: bytes, *, fd: int | None = None) -> None:
-        """Says something to a worker; one that does not hear is killed, the next is told all."""
+        """Sends a frame; kills a worker that cannot receive it, and the next one gets all anew."""
         try:
             current.channel.send(frame, fd=fd)
         except OSError:
-            log.exception("%s: worker %d cannot be told and is killed", self.name, current.pid)
+            log.exception("%s: worker %d cannot be reached and is killed", self.name, current.pid)
             current.kill()
 
     def _stop_call(self, call_id: int) -> None:
-        """Lets a call end: at once, or when its worker has stopped it or is dead."""
+        """Ends a call: at once, or when its worker has stopped it or is dead."""
         pending = self._pending.get(call_id)
         if pending is None:
             return
@@ -356,12 +360,12 @@ class Device:
             self._send(self._worker, encode(Cancel(call_id), self._operators))
 
     def _settle_calls(self, crash_page: CrashPage) -> None:
-        """Blames the call that the dead worker was at, and ends what need not run again."""
+        """Attributes a worker's death to the call that it ran, and ends calls that were stopped."""
         sent = {call_id: pending for call_id, pending in self._pending.items() if pending.sent}
         if crash_page.call_id in sent:
             at_ns = round(asyncio.get_running_loop().time() * _NS_PER_S)
             self._note_death(sent[crash_page.call_id], max(at_ns - crash_page.since_ns, 0))
-        elif sent:  # it came to none of them, or died between two
+        elif sent:  # it had begun none of them, or died between two
             self._note_death(next(iter(sent.values())), 0)
         for call_id, pending in sent.items():
             pending.sent = False
@@ -394,7 +398,7 @@ class Device:
                 self._end(call_id, KernelFailed(self._time_limit_message), used_ns)
             case Cancelled(call_id, used_ns):
                 stop_error = self._pending[call_id].stop_error
-                assert stop_error is not None, "a worker stops what it was told to stop"
+                assert stop_error is not None, "a worker cancels only on request"
                 self._end(call_id, stop_error, used_ns)
             case Pong():
                 pass
@@ -405,7 +409,7 @@ class Device:
         pending = self._pending.pop(call_id)
         if used_ns:
             pending.used(used_ns)
-        if not pending.done.done():  # a task that is cancelled cancels it
+        if not pending.done.done():  # a cancelled task cancels it
             if isinstance(outcome, KernelTiming):
                 pending.done.set_result(outcome)
             else:
@@ -413,14 +417,15 @@ class Device:
 
 
 class Heartbeat:
-    """Asks one worker for signs of life until it is stopped or the worker is silent for too long.
+    """Pings one worker until it is stopped or the worker has been silent for too long.
 
-    Beats are counted, not seconds: a front that stood still itself takes no worker for silent.
+    Missed beats are counted instead of seconds: a front that stalled itself does not mistake a
+    worker for silent.
 
     Args:
         silence_limit_s: Seconds of silence that are too long.
-        ask: Asks for a sign of life.
-        on_silence: Told once that the worker is silent for too long.
+        ping: Sends a ping.
+        on_silence: Called once when the limit is reached.
     """
 
     def __init__(
@@ -434,15 +439,15 @@ class Heartbeat:
 
     @property
     def steady(self) -> bool:
-        """Whether the worker was heard lately."""
+        """Whether the worker responded lately."""
         return self._unanswered <= BEATS_MISSED_WHILE_READY
 
     def note_reply(self) -> None:
-        """Takes what the worker said, whatever it was, as a sign of life."""
+        """Records any message of the worker as a sign of life."""
         self._unanswered = 0
 
     def stop(self) -> None:
-        """Asks no more."""
+        """Stops pinging."""
         self._timer.cancel()
 
     def _beat(self) -> None:

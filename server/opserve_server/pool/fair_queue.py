@@ -1,21 +1,21 @@
-"""Turns: who is next of those who share a device, each by its weight in device time.
+"""Fair queue: shares a device among keys by weight, measured in device time.
 
-Virtual time is nanoseconds of a device for a weight of 1. Whoever has had the least for its weight
-is next; whoever comes back begins where the others are, so that nobody saves up time while idle.
-Only what somebody missed in a moment without a call, while its next one was on its way, is kept.
+Virtual time is device nanoseconds at a weight of 1. The key with the least virtual time is next. A
+key that returns starts at the current virtual time, so that no key saves up time while idle. Only a
+short deficit is kept, for a key whose next call is on its way.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 CREDIT_LIMIT_NS = 5_000_000
-"""Virtual time that one may be behind the others when it comes back: a slice of a call."""
+"""Virtual time by which a returning key may be behind the others: one slice of a call."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class FairQueue(Generic[Key]):
-    """Start-time fair queueing with measured times: what somebody used is charged afterwards."""
+    """Start-time fair queueing with measured times: used time is charged afterwards."""
 
     def __init__(self) -> None:
         self._now_ns = 0.0
@@ -32,29 +32,29 @@ class FairQueue(Generic[Key]):
         return iter(self._virtual_ns)
 
     def join(self, key: Key) -> None:
-        """Somebody wants turns: from now on, and not for the time before."""
+        """Adds a key, which competes from now on."""
         if key not in self._virtual_ns:
             virtual_ns = self._departed.pop(key, self._now_ns)
             self._virtual_ns[key] = max(virtual_ns, self._now_ns - CREDIT_LIMIT_NS)
 
     def leave(self, key: Key) -> None:
-        """Somebody wants none any more; what it had is remembered while others run."""
+        """Removes a key; its virtual time is kept while others run."""
         self._departed[key] = self._virtual_ns.pop(key)
         if not self._virtual_ns:
             self._now_ns = max(self._now_ns, *self._departed.values())
             self._departed.clear()
 
     def next(self, among: Iterable[Key]) -> Key:
-        """Whose turn it is of some; the first that joined, of those who had as little."""
+        """The candidate with the least virtual time; the first that joined among equals."""
         key = min(among, key=self._virtual_ns.__getitem__)
         self._now_ns = max(self._now_ns, self._virtual_ns[key])
         return key
 
     def charge(self, key: Key, used_ns: float, *, weight: int) -> None:
-        """Somebody used the device."""
+        """Charges device time to a key."""
         self._virtual_ns[key] += used_ns / weight
         self._now_ns = max(self._now_ns, min(self._virtual_ns.values()))
 
     def has_had_more(self, key: Key) -> bool:
-        """Whether somebody's turn is over: somebody else has had less."""
+        """Whether another key has less virtual time, so that this one should pause."""
         return min(self._virtual_ns.values()) < self._virtual_ns[key]

@@ -1,4 +1,4 @@
-"""Processors and memory that this process may use: its container's limits count."""
+"""Processors and memory available to this process, within the limits of its container."""
 
 import os
 from collections.abc import Iterator
@@ -9,24 +9,24 @@ from pathlib import Path
 ROOT = Path("/")
 _GROUPS = "sys/fs/cgroup"
 _NO_LIMIT = 2**60
-"""Version 1 writes a number near 2^63 where there is no limit."""
+"""Version 1 writes a number near 2^63 for no limit."""
 
 
 def cpu_count(root: Path = ROOT) -> int:
-    """Processors: those of the affinity mask, or fewer by a quota of a control group, at least 1.
+    """Processors in the affinity mask, or fewer by a quota of a control group; at least 1.
 
     Args:
-        root: Of the file system.
+        root: Root of the file system.
     """
     quotas = [*_quotas(root), *_quotas_of_version_1(root)]
     return max(1, min(len(os.sched_getaffinity(0)), *(ceil(quota) for quota in quotas), 2**31))
 
 
 def memory_limit_bytes(root: Path = ROOT) -> int | None:
-    """Memory that the control groups of this process allow, bytes; None: as much as there is.
+    """Memory limit of the control groups of this process, bytes; None without a limit.
 
     Args:
-        root: Of the file system.
+        root: Root of the file system.
     """
     texts = [
         *_contents(root, "", "memory.max"),
@@ -37,7 +37,7 @@ def memory_limit_bytes(root: Path = ROOT) -> int | None:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Of version 2: "200000 100000" are two processors, "max 100000" all."""
+    """Quotas of version 2: "200000 100000" means two processors, "max 100000" no limit."""
     for text in _contents(root, "", "cpu.max"):
         quota, _, period = text.partition(" ")
         if quota.isdigit() and period.isdigit():
@@ -53,9 +53,9 @@ def _quotas_of_version_1(root: Path) -> Iterator[float]:
 
 
 def _contents(root: Path, controller: str, name: str) -> Iterator[str]:
-    """A file of this process's group and of each group above, whose limits hold too.
+    """A file of this process's group and of each group above, whose limits apply too.
 
-    In a container the path may be the host's, and the group itself is mounted at the top.
+    In a container the path may be the host's, while the group itself is mounted at the top.
     """
     top = root / _GROUPS / controller
     for group in _groups(root, controller):

@@ -1,8 +1,8 @@
-"""What crosses between the front and a device worker, and nothing else does: frames of integers.
+"""Messages between the front and a device worker: frames of integers, and nothing else.
 
-A frame is a row of 64-bit integers as this host has them: its length in integers, its kind, its
+A frame is a row of 64-bit integers in the host's byte order: its length in integers, its kind, its
 fields. A packet is whole frames. A slab's descriptor travels beside the packet that attaches it.
-The front's end of the socket sends frames coalesced; see Channel.
+The front coalesces frames; see Channel.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ PACKET_BYTES_LIMIT = 64 * 1024
 _HEADER_WORDS = 2
 _RUN = 0
 _RUN_WORDS = 3
-"""Of a call's number and its flow."""
+"""Words of a call's number and its flow."""
 _NO_REGION = (-1, 0, 0)
 
 
@@ -64,11 +64,11 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Calls that run in order, and take turns with those of other flows: a tenant's on a device.
+    """Calls in order that share the worker with other flows: those of one tenant on a device.
 
     Attributes:
-        number: Which; never used for another tenant.
-        weight: Its share of the worker's time beside the other flows, at least 1.
+        number: Its number; never used for another tenant.
+        weight: Its share of the worker's time relative to other flows, at least 1.
     """
 
     number: int
@@ -77,7 +77,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """To the worker: map the slab whose descriptor rides beside this packet."""
+    """To the worker: map the slab whose descriptor is beside this packet."""
 
     slab: int
     size_bytes: int
@@ -85,14 +85,14 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Detach:
-    """To the worker: forget a slab."""
+    """To the worker: unmap a slab."""
 
     slab: int
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """To the worker: run a call, behind those of its flow."""
+    """To the worker: run a call after those of its flow."""
 
     call_id: int
     flow: Flow
@@ -103,7 +103,7 @@ class Run:
 class Cancel:
     """To the worker: stop a call at its next slice, or drop it before it begins.
 
-    It answers with Cancelled, or with what the call came to just before.
+    The worker answers with Cancelled, or with the outcome just before.
     """
 
     call_id: int
@@ -111,7 +111,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """To the worker: give a sign of life."""
+    """To the worker: send a Pong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,11 @@ class Done:
     """From the worker: a call ran.
 
     Attributes:
-        call_id: Which.
-        used_ns: Device time that it took in all, nanoseconds, as of every call that ended.
-        start_ns: When its kernel began, nanoseconds of the monotonic clock.
-        end_ns: When it ended.
-        kernel_ns: Nanoseconds between them in which it did not pause.
+        call_id: Id of the call.
+        used_ns: Its total device time, nanoseconds, as for every call that ended.
+        start_ns: Start of its kernel, nanoseconds of the monotonic clock.
+        end_ns: End of its kernel.
+        kernel_ns: Nanoseconds between them without pauses.
     """
 
     call_id: int
@@ -140,7 +140,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """From the worker: a kernel raised; its log says what."""
+    """From the worker: a kernel raised; its log has the traceback."""
 
     call_id: int
     used_ns: int
@@ -148,7 +148,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class OutOfMemory:
-    """From the worker: it has not the memory of its own that a call takes."""
+    """From the worker: it lacks memory of its own for a call."""
 
     call_id: int
     used_ns: int
@@ -156,7 +156,7 @@ class OutOfMemory:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """From the worker: a call used more device time than one may, and was stopped."""
+    """From the worker: a call exceeded its device time and was stopped."""
 
     call_id: int
     used_ns: int
@@ -164,7 +164,7 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """From the worker: a call was stopped or dropped, and writes no byte any more."""
+    """From the worker: a call was stopped or dropped, and writes no more bytes."""
 
     call_id: int
     used_ns: int
@@ -176,7 +176,7 @@ class Pong:
 
 
 Ending = Done | Failed | OutOfMemory | TimedOut | Cancelled
-"""What the worker says of each call once: afterwards it writes no byte of it."""
+"""The worker's one final message on each call: afterwards it writes no byte of it."""
 Message = Attach | Detach | Run | Cancel | Ping | Ready | Ending | Pong
 _PLAIN: dict[int, Callable[..., Message]] = dict(
     enumerate(
@@ -184,20 +184,20 @@ _PLAIN: dict[int, Callable[..., Message]] = dict(
         _RUN + 1,
     )
 )
-"""What is a row of integers, by kind."""
+"""Messages that are a row of integers, by kind."""
 _KINDS = {plain: kind for kind, plain in _PLAIN.items()}
 
 
 class FrameError(ValueError):
-    """A message that does not fit a frame, or a frame that is no message."""
+    """A message that does not fit a frame, or an invalid frame."""
 
 
 def encode(message: Message, operators: Sequence[str]) -> bytes:
-    """A message as a frame.
+    """Encodes a message as a frame.
 
     Args:
-        message: What to say.
-        operators: Names of the operators, in the order that both sides know.
+        message: The message.
+        operators: Names of the operators, in the order common to both sides.
 
     Raises:
         FrameError: The message does not fit a packet, or a number does not fit 64 bits.
@@ -304,9 +304,9 @@ class Channel:
 
     Args:
         end: The connected socket; the channel owns it.
-        operators: Names of the operators, in the order that both sides know.
-        on_message: Told of each message.
-        on_close: Told once that the other end is gone.
+        operators: Names of the operators, in the order common to both sides.
+        on_message: Called with each message.
+        on_close: Called once when the other end is closed.
     """
 
     def __init__(
@@ -329,11 +329,11 @@ class Channel:
         self._loop.add_reader(end, self.drain)
 
     def send(self, frame: bytes, *, fd: int | None = None) -> None:
-        """Queues a frame; a copy of a descriptor rides beside it, in order.
+        """Queues a frame; a copy of a descriptor is sent beside it, in order.
 
         Raises:
-            ChannelOverflowError: Too much waits already.
-            OSError: There is no room for the copy of the descriptor.
+            ChannelOverflowError: Too many packets wait already.
+            OSError: The descriptor cannot be copied.
         """
         if self._closed:
             return
@@ -349,14 +349,14 @@ class Channel:
             self._loop.call_soon(self._flush)
 
     def drain(self) -> None:
-        """Takes in all that the worker has said so far."""
+        """Handles all messages that the worker has sent so far."""
         while not self._closed:
             try:
                 packet = self._end.recv(PACKET_BYTES_LIMIT)
             except BlockingIOError:
                 return
             except ConnectionResetError:
-                # The worker died before it read everything; what it said is behind this error.
+                # The worker died before it read everything; its own messages follow this error.
                 continue
             self._take_in(packet)
 
@@ -378,7 +378,7 @@ class Channel:
             for message in decode(packet, self._operators):
                 self._on_message(message)
         except FrameError:
-            log.exception("a worker sent what is no message")
+            log.exception("a worker sent an invalid message")
             self._lost()
 
     def _drop_first(self) -> None:
@@ -403,7 +403,7 @@ class Channel:
             self._flush_scheduled = True
             self._loop.add_writer(self._end, self._flush)
         except OSError:
-            self.drain()  # what the worker said before it died counts
+            self.drain()  # messages from before its death count
             self._lost()
 
     def _lost(self) -> None:

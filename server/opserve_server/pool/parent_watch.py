@@ -1,4 +1,4 @@
-"""What a process does first that works for another one: it ends with that, however that ends."""
+"""Parent watch of a child process: it ends with its parent, however the parent ends."""
 
 import os
 import signal
@@ -8,13 +8,13 @@ from multiprocessing.connection import wait
 
 
 def exit_with_parent() -> None:
-    """From now on; a key that interrupts means the parent alone."""
+    """Starts the watch; an interrupt from the terminal is for the parent alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
     parent = parent_process()
-    assert parent is not None, "somebody has started it"
+    assert parent is not None, "a child process has a parent"
     wait([parent.sentinel])
     os._exit(1)

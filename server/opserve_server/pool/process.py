@@ -1,4 +1,4 @@
-"""One worker process as the front holds it, from its start to its end."""
+"""A worker process, from its start to its end, as seen by the front."""
 
 import asyncio
 import multiprocessing
@@ -15,14 +15,14 @@ from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.messages import Channel, Message, Ready
 
 PROCESS_TABLE = threading.Lock()
-"""Process.start looks at every other Process object, which must not be closed meanwhile."""
+"""Process.start inspects every other Process object, which must not be closed meanwhile."""
 
 
 def preload(kernels: Iterable[str]) -> list[str]:
-    """Has workers forked with these modules loaded, if none was started so far.
+    """Makes the fork server load these modules before it forks workers, if none was started yet.
 
     Returns:
-        What the fork server imports for that, in this order.
+        The imports of the fork server, in this order.
     """
     modules = [
         "opserve_server.pool.single_thread",
@@ -37,13 +37,13 @@ def preload(kernels: Iterable[str]) -> list[str]:
 class WorkerProcess:
     """A worker that runs until it is stopped or dies. Made by `start`.
 
-    Its pidfd tells its end, not the sentinel of multiprocessing: that also ends with the fork
+    Its pidfd reports its end, not the sentinel of multiprocessing: that one also ends with the fork
     server, while the worker goes on and writes.
 
     Attributes:
         pid: Process id.
         channel: The socket to it.
-        crash_page: Where it writes which call it runs.
+        crash_page: The page on which it writes its running call.
         ready: Done when every kernel is loaded, or when the worker died.
         dead: Done when the socket or the process ended.
     """
@@ -75,14 +75,14 @@ class WorkerProcess:
         """A new process that loads its kernels.
 
         Args:
-            name: What to call it.
+            name: Name of the process.
             kernels: Module with `run` for each operator.
-            threads: On how many a call runs at most.
+            threads: Threads that a call uses at most.
             call_time_limit_s: Seconds of device time that a call may take.
-            on_message: Told of what it says, but for Ready.
+            on_message: Called with its messages, except Ready.
 
         Raises:
-            OSError: The system has no room for it, or it ended at once.
+            OSError: The system cannot start it, or it ended at once.
             EOFError: The fork server ended.
         """
         crash_page = CrashPage()
@@ -114,13 +114,13 @@ class WorkerProcess:
         return self
 
     def kill(self) -> None:
-        """Ends it at once; `dead` is done soon after."""
+        """Kills it; `dead` is done soon after."""
         if not self._exited.done():
-            with suppress(ProcessLookupError):  # the loop has yet to see its end
+            with suppress(ProcessLookupError):  # it has ended, and the loop has not noticed yet
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     async def stop(self, *, grace_s: float) -> None:
-        """Closes the socket, which ends a live worker; kills one that does not listen.
+        """Closes the socket, which ends a live worker; kills one that does not end in time.
 
         Afterwards it writes no byte any more.
         """
@@ -135,7 +135,7 @@ class WorkerProcess:
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
         self._exited.set_result(None)
-        self.channel.drain()  # what it said last counts
+        self.channel.drain()  # its last messages count
         self._on_end()
 
     def _on_end(self) -> None:

@@ -1,4 +1,4 @@
-"""What a worker has to do: the calls of each flow in order, and which of them is next."""
+"""Run queue of a worker: the calls of each flow in order, and the selection of the next one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ class Task:
     """A call that has not ended.
 
     Attributes:
-        run: What the front said of it.
-        course: Runs it and stops at each pause; None before it begins.
-        start_ns: When its kernel began, nanoseconds of the monotonic clock.
-        used_ns: Device time that it took so far.
+        run: The front's message.
+        course: Generator that runs it and yields at each pause; None before it begins.
+        start_ns: Start of its kernel, nanoseconds of the monotonic clock.
+        used_ns: Its device time so far.
         swept_ns: The part of that in which caches were emptied.
     """
 
@@ -27,7 +27,7 @@ class Task:
 
 
 class RunQueue:
-    """Calls by flow. The first of each flow may run; flows take turns by their weights."""
+    """Calls by flow. The first of each flow may run; flows share the worker by their weights."""
 
     def __init__(self) -> None:
         self._flows: dict[int, dict[int, Task]] = {}
@@ -37,12 +37,12 @@ class RunQueue:
         return bool(self._flows)
 
     def add(self, run: Run) -> None:
-        """A call comes, behind those of its flow."""
+        """Adds a call behind those of its flow."""
         self._flows.setdefault(run.flow.number, {})[run.call_id] = Task(run)
         self._fair_queue.join(run.flow.number)
 
     def next(self) -> Task:
-        """The call that goes on, or begins; there is one."""
+        """The call that continues or begins; there must be one."""
         return next(iter(self._flows[self._fair_queue.next(self._flows)].values()))
 
     def find(self, call_id: int) -> Task | None:
@@ -50,16 +50,16 @@ class RunQueue:
         return next((tasks[call_id] for tasks in self._flows.values() if call_id in tasks), None)
 
     def charge(self, task: Task, used_ns: int) -> None:
-        """A call used the device; its flow pays."""
+        """Charges device time to the flow of a call."""
         task.used_ns += used_ns
         self._fair_queue.charge(task.run.flow.number, used_ns, weight=task.run.flow.weight)
 
     def gives_way(self, task: Task) -> bool:
-        """Whether a call pauses now for another flow's."""
+        """Whether a call should pause for one of another flow."""
         return self._fair_queue.has_had_more(task.run.flow.number)
 
     def remove(self, task: Task) -> None:
-        """A call ended."""
+        """Removes a call that ended."""
         number = task.run.flow.number
         del self._flows[number][task.run.call_id]
         if not self._flows[number]:

@@ -1,4 +1,4 @@
-"""The shares of a call in threads of the worker, each slice by slice, and with pauses."""
+"""Parallel shares of a call in threads of the worker, run slice by slice, with pauses."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -8,12 +8,12 @@ from itertools import accumulate, pairwise
 
 SLICE_NS = 5_000_000
 UNITS_BEYOND = 8
-"""Units that a slice has at most behind the stage that it begins in: those may take far longer."""
+"""Units of a slice beyond the stage in which it begins, at most: later stages may be far slower."""
 
 
 @dataclass(slots=True)
 class Share:
-    """What is left of a share of a call: units, and how many of them its next slice has."""
+    """Remaining units of a share of a call, and the size of its next slice."""
 
     first: int
     end: int
@@ -21,7 +21,7 @@ class Share:
 
 
 def shares_of(units: Sequence[int]) -> list[Share]:
-    """The shares of a call that has not begun, of so many units each."""
+    """The shares of a new call, by their number of units."""
     return [Share(*bounds) for bounds in pairwise(accumulate(units, initial=0))]
 
 
@@ -32,17 +32,17 @@ def run_shares(
     pool: ThreadPoolExecutor,
     look_up: Callable[[], bool],
 ) -> bool:
-    """Runs what is left of a call; returns or raises when no thread runs any of it any more.
+    """Runs the rest of a call; returns or raises when no thread runs any of it any more.
 
-    A share that fails lets the others come to their ends, or to a pause.
+    A failing share lets the others reach their ends, or a pause.
 
     Args:
         run: Runs a range of units.
-        shares: What is left; the first that has units runs in this thread.
-        ends: The unit behind the last of each stage, in order.
-        pool: Where the others run.
-        look_up: Called between slices in every thread, and says whether the call goes on or
-            pauses; may raise, which ends the share.
+        shares: The rest of each share; the first with units runs in this thread.
+        ends: The unit after the last one of each stage, in order.
+        pool: Threads of the other shares.
+        look_up: Called between slices in every thread; returns whether the call continues or
+            pauses. It may raise, which ends the share.
 
     Returns:
         Whether the call paused with units left.
@@ -66,7 +66,7 @@ def _run_slices(
     ends: Sequence[int],
     look_up: Callable[[], bool],
 ) -> None:
-    """Runs the units of a share in slices of about 5 ms, looking up between them."""
+    """Runs the units of a share in slices of about 5 ms, calling look_up between them."""
     while share.first < share.end:
         first = share.first
         stage_end = next(stage_end for stage_end in ends if stage_end > first)

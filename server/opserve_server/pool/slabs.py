@@ -1,9 +1,9 @@
-"""Slabs: memfd blocks of device memory that the front makes, zeroes, pools and shares.
+"""Slabs: memfd blocks of device memory, made, zeroed, pooled and shared by the front.
 
-A slab has no name and no path: nobody can guess it, and nothing is left behind when a process dies.
-It is sealed against shrinking and growing before anybody else sees it, so that no holder of its
-descriptor can take another down by truncating it. One that a client maps is exposed: it is never
-handed out again, since its client may keep the mapping for as long as it lives.
+A slab has no name and no path: it cannot be guessed, and nothing is left behind when a process
+dies. It is sealed against shrinking and growing before any other process sees it, so that no holder
+of its descriptor can crash another by truncating it. A slab mapped by a client is never allocated
+again, since the client may keep the mapping for as long as it lives.
 """
 
 import fcntl
@@ -24,19 +24,19 @@ class NoMemory(Exception):
 
 
 class Slab:
-    """A block of shared memory, mapped here.
+    """A block of shared memory, mapped in this process.
 
     Args:
         slab_id: Number within its pool.
         size_bytes: Length, whole pages.
-        prefault: Whether its pages are made at once; that takes about 1 ms a MiB.
+        prefault: Whether its pages are allocated at once; that takes about 1 ms per MiB.
 
     Attributes:
         id: Number within its pool, never reused.
         fd: Descriptor that workers map.
         size_bytes: Length, whole pages.
         memory: Its bytes, writable.
-        exposed: Whether a client was given its descriptor.
+        mapped: Whether a client received its descriptor.
     """
 
     def __init__(self, slab_id: int, size_bytes: int, *, prefault: bool = True) -> None:
@@ -60,24 +60,24 @@ class Slab:
         np.frombuffer(self.memory, np.uint8).fill(0)
 
     def empty(self) -> None:
-        """Gives its pages back to the system at once, whoever maps them; all read as zero then."""
+        """Returns its pages to the system at once, even if mapped; all bytes read as zero then."""
         self._map.madvise(mmap.MADV_REMOVE)
 
     def close(self) -> None:
-        """Unmaps the block here; it is gone when nobody else maps it either."""
+        """Unmaps the block here; it is freed when no other process maps it."""
         os.close(self.fd)
-        with suppress(BufferError):  # a traceback may hold a view; the last one unmaps it
+        with suppress(BufferError):  # a traceback may keep a view, whose end unmaps it
             self.memory.release()
             self._map.close()
 
 
 class SlabPool:
-    """The memory of one device, as slabs that are handed out whole.
+    """The memory of one device, allocated as whole slabs.
 
     Args:
-        capacity_bytes: Memory in all.
-        slab_bytes: Length of an ordinary slab. A request for more gets a slab of its own length,
-            whose pages are made when they are touched, and which is not kept for another.
+        capacity_bytes: Total memory.
+        slab_bytes: Length of an ordinary slab. A larger request gets a slab of its own length,
+            whose pages are allocated on first use, and which is not pooled.
     """
 
     def __init__(self, *, capacity_bytes: int, slab_bytes: int) -> None:
@@ -89,14 +89,14 @@ class SlabPool:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that are not handed out."""
+        """Bytes that are not allocated."""
         return self._capacity_bytes - self._used_bytes
 
     def take(self, minimum_bytes: int, *, maximum_bytes: float = inf) -> Slab:
         """A slab of at least this length, all zero.
 
         Raises:
-            NoMemory: The device has not so much left, or its length would exceed the maximum.
+            NoMemory: The device does not have enough left, or its length would exceed the maximum.
         """
         left_bytes = min(self.free_bytes, maximum_bytes)
         size_bytes = self._fitting(whole_pages(minimum_bytes), left_bytes)
@@ -105,7 +105,7 @@ class SlabPool:
         return slab
 
     def give_back(self, slab: Slab) -> None:
-        """Takes a slab back, for whoever comes next unless it was exposed."""
+        """Returns a slab to the pool, unless a client mapped it."""
         self._used_bytes -= slab.size_bytes
         if slab.mapped:
             slab.empty()
@@ -116,12 +116,12 @@ class SlabPool:
             slab.close()
 
     def close(self) -> None:
-        """Unmaps the slabs that are not handed out."""
+        """Unmaps the pooled slabs."""
         while self._idle:
             self._idle.pop().close()
 
     def _fitting(self, least_bytes: int, left_bytes: float) -> int:
-        """The ordinary length or more; near the end of memory less, but still for several."""
+        """The ordinary length or more; near the end of memory less, for several allocations."""
         small_bytes = whole_pages(self._slab_bytes // _SMALL_SLABS_OF_ONE)
         for size_bytes in (self._slab_bytes, small_bytes, least_bytes):
             if max(size_bytes, least_bytes) <= left_bytes:
@@ -145,5 +145,5 @@ class SlabPool:
 
 
 def whole_pages(size_bytes: int) -> int:
-    """The length of the smallest slab that holds some bytes."""
+    """The length of the smallest slab for a number of bytes."""
     return -(-size_bytes // PAGE_BYTES) * PAGE_BYTES

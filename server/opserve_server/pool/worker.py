@@ -1,8 +1,8 @@
-"""The process of a device: maps slabs and runs kernels, the calls of each flow one by one.
+"""Worker process of a device: maps slabs and runs kernels, the calls of each flow one by one.
 
 The front talks to it through one socket, which is read between calls and between the slices of a
-call. There a call may pause for another flow's. When the socket closes, the front is gone or wants
-no more. The worker ends then: it is no orphan.
+call. There a call may pause for another flow's. The worker ends when the socket closes, so that it
+never outlives its front.
 """
 
 import importlib
@@ -57,7 +57,8 @@ _NS_PER_S = 1_000_000_000
 _FD = "i"
 _FD_ROOM_BYTES = socket.CMSG_LEN(struct.calcsize(_FD))
 END_GRACE_S = 1.0
-"""From the end of the front to that of a worker whose kernel never comes to the end of a slice."""
+"""Seconds from the end of the front to that of a worker whose kernel never reaches the end of a
+slice."""
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class FrontGoneError(Exception):
 
 
 class CallStoppedError(Exception):
-    """The running call is to end: the front does not want it any more, or it ran too long."""
+    """The running call must end: the front cancelled it, or it ran too long."""
 
 
 def main(
@@ -81,9 +82,9 @@ def main(
 
     Args:
         end: The worker's end of the socket.
-        crash_page: Where it writes which call it runs.
+        crash_page: The page on which it writes its running call.
         kernels: Module with `run` for each operator; loaded before the worker is ready.
-        threads: On how many a call runs at most.
+        threads: Threads that a call uses at most.
         call_time_limit_s: Seconds of device time that a call may take.
     """
     for group_signal in (signal.SIGINT, signal.SIGTERM):
@@ -98,7 +99,7 @@ def main(
 
 
 def _started_threads(count: int) -> ThreadPoolExecutor:
-    """Threads that run already: one that cannot be started ends the worker, and never a call."""
+    """Threads that are running already: failing to start one ends the worker, and never a call."""
     pool = ThreadPoolExecutor(max(count, 1), "share")
     if count:
         meeting = threading.Barrier(count)
@@ -112,7 +113,7 @@ def load_kernels(kernels: Mapping[str, str]) -> dict[str, Kernel]:
 
 
 def _end_with_the_front(end: int) -> None:
-    """Ends the process some time after the front closed its end, whatever its kernel does."""
+    """Ends the process some time after the front closed its end, even during a kernel."""
     poll = select.poll()
     poll.register(end, select.POLLRDHUP)
     poll.poll()
@@ -161,9 +162,9 @@ class _Worker:
                 self._take_in(socket.MSG_DONTWAIT)
 
     def _take_in(self, flags: int = 0) -> None:
-        """Takes in a packet; calls wait, everything else has its effect at once."""
+        """Handles a packet; calls are queued, every other message takes effect at once."""
         try:
-            # socket.recv_fds forgets its flags.
+            # socket.recv_fds drops its flags.
             packet, beside, _, _ = self._end.recvmsg(PACKET_BYTES_LIMIT, _FD_ROOM_BYTES, flags)
         except ConnectionResetError as error:
             raise FrontGoneError from error
@@ -195,9 +196,9 @@ class _Worker:
                 raise AssertionError(f"the front sent {message}")
 
     def _attach(self, slab: int, size_bytes: int, fds: list[int]) -> None:
-        """Maps a slab; where there is no room for it, the calls that use it fail."""
+        """Maps a slab; where it cannot be mapped, the calls that use it fail."""
         try:
-            # Without room for another descriptor none has come.
+            # Without a free descriptor none has arrived.
             with os.fdopen(fds.pop(), "rb+", buffering=0) as file:
                 mapped = mmap.mmap(file.fileno(), size_bytes)
         except (IndexError, OSError):
@@ -214,7 +215,7 @@ class _Worker:
             self._send(Cancelled(call_id, task.used_ns))
 
     def _switch_to(self, task: Task) -> None:
-        """Lets a call begin or go on, until it has ended or pauses."""
+        """Begins or continues a call until it ends or pauses."""
         self._running, self._stopped, self._pausing = task, None, False
         self._switched_ns = self._charged_ns = time.monotonic_ns()
         self._crash_page.write(task.run.call_id, since_ns=self._switched_ns - task.used_ns)
@@ -230,13 +231,13 @@ class _Worker:
         self._send(ending(*fields))
 
     def _charge(self, task: Task) -> None:
-        """The running call pays for its time up to now."""
+        """Charges the running call for its time so far."""
         now_ns = time.monotonic_ns()
         self._run_queue.charge(task, now_ns - self._charged_ns)
         self._charged_ns = now_ns
 
     def _outcome(self, task: Task) -> type[Ending] | None:
-        """What a call comes to; None where it pauses."""
+        """The outcome of a call; None where it pauses."""
         operator = task.run.call.operator
         try:
             if task.course is None:
@@ -260,7 +261,7 @@ class _Worker:
         call = task.run.call
         if call.cold:
             yield from self._empty_caches(threads=len(call.shares))
-            yield  # so that its kernel begins a turn
+            yield  # so that its kernel begins a fresh slice
             task.swept_ns = task.used_ns
         task.start_ns = self._switched_ns
         kernel = partial(
@@ -272,7 +273,7 @@ class _Worker:
         yield from self._run_units(kernel, call.shares, stage_ends(call.parameters))
 
     def _empty_caches(self, *, threads: int) -> Iterator[None]:
-        """Each thread of the call reads the whole memory, for cores have caches of their own."""
+        """Each thread of the call reads the whole memory, since cores have caches of their own."""
         self._sweep.prepare()
         shares = (self._sweep.units,) * threads
         yield from self._run_units(self._sweep.run, shares, [sum(shares)])
@@ -292,7 +293,7 @@ class _Worker:
         return self._slabs[region.slab][region.offset : region.offset + region.size_bytes]
 
     def _look_up(self) -> bool:
-        """Hears the front, in any thread of the running call; whether that goes on or pauses."""
+        """Reads the front's messages, in any thread of the call; returns whether it continues."""
         if self._reading.acquire(blocking=False):  # otherwise another thread reads
             try:
                 self._check_limits()
@@ -303,9 +304,9 @@ class _Worker:
         return not self._pausing
 
     def _check_limits(self) -> None:
-        """Whether the running call has had too much device time, or more than its turn."""
+        """Checks whether the running call has exceeded its device time or its fair share."""
         assert self._running is not None, "only a call that runs looks up"
-        self._charge(self._running)  # before others join, who pay for no time before
+        self._charge(self._running)  # before others join, which are not charged for earlier time
         self._take_in_all()
         if self._running.used_ns > self._call_time_limit_ns:
             self._stopped = self._stopped or TimedOut

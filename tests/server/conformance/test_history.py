@@ -129,5 +129,5 @@ async def test_a_report_that_is_refused_holds_no_bytes(deployment: Deployment, a
         wrong = [CaseResultMessage(case="a b", status="PASSED")]
         assert (await refusal(reported(lab, wrong))).code == 100000
         assert not (await lab.conformance.list_runs()).runs
-    standing = deployment.service.accounts.of("lab").standings[Resource.BYTES_IN_FLIGHT]
-    assert standing.use == 0
+    counter = deployment.service.accounts.of("lab").counters[Resource.BYTES_IN_FLIGHT]
+    assert counter.use == 0

@@ -23,12 +23,12 @@ from opserve_kernels.cases.reference_calls import reference_key
 from opserve_kernels.conformance.expected import kept_arrays, questions_of
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.judge_case import sized_outputs
-from opserve_server.calls import AtWork
+from opserve_server.calls import ObservedCall
 from opserve_server.conformance.answers import Submitted, Verified
 from opserve_server.conformance.calls import SubmitOutputs, Verify
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.reference import ReferenceDevice, WorkersBackend
-from opserve_server.conformance.submissions import AllSent, Recent, Submission
+from opserve_server.conformance.submissions import LruCache, Submission, SubmissionCaches
 from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.accounts import Account, Accounts
 from opserve_server.core.errors import HandleNotFound, InvalidArgument
@@ -60,7 +60,7 @@ class Bench:
 
     async def submit(self, tenant: str, digests: Mapping[str, str]) -> Submitted:
         asked = SubmitOutputs(suite="smoke", case=CASE.id, seed=SEED, digests=digests)
-        with AtWork(call_of(tenant), lambda _: None):
+        with ObservedCall(call_of(tenant), lambda _: None):
             answer = await self.conformance.run(asked)
         assert isinstance(answer, Submitted)
         return answer
@@ -72,7 +72,7 @@ class Bench:
             return arrays
 
         asked = Verify(suite="smoke", case=CASE.id, seed=SEED, digests=digests)
-        with AtWork(call_of(tenant), lambda _: None):
+        with ObservedCall(call_of(tenant), lambda _: None):
             return await self.conformance.verify(asked, read)
 
 
@@ -199,7 +199,7 @@ async def test_too_many_digests_are_refused(bench: Bench) -> None:
 
 
 def test_the_least_recently_used_entry_is_evicted_first() -> None:
-    recent = Recent[str, int](3 * (100 + ENTRY_BYTES))
+    recent = LruCache[str, int](3 * (100 + ENTRY_BYTES))
     for place, key in enumerate("abc"):
         recent.put(key, place, 100)
     assert recent.get("a") == 0
@@ -219,7 +219,7 @@ def test_the_tenant_with_most_entries_makes_room() -> None:
     given = [Submission(arrays={"out": one}, digests={"out": digest_of(one)}) for one in arrays]
     output_bytes = arrays[0].nbytes + ENTRY_BYTES
     limit_bytes = 3 * output_bytes + len(given) * ENTRY_BYTES
-    sent = AllSent(limit_bytes, of_one_bytes=2**20)
+    sent = SubmissionCaches(limit_bytes, tenant_limit_bytes=2**20)
 
     def keep(account: Account, number: int) -> None:
         sent.of(account).keep(task, given[number], verified)

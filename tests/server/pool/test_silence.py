@@ -91,7 +91,7 @@ async def test_calls_of_a_device_that_a_bug_ends_end_as_well(
     with pytest.raises(WorkerDied, match="the device is stopped"):
         await hanging
     assert not device.ready
-    assert "toy-0: the device ended by a bug" in caplog.text
+    assert "toy-0: the device ended with an internal error" in caplog.text
     with pytest.raises(WorkerDied, match="not started, or stopped"):
         await run(device, toy_call("count_units", slab_of(device)))
     await device.stop()
