@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-containers test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -97,7 +97,10 @@ test: $(READY) ## every check, and all tests but the slow ones
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow"
 
 test-slow: warm ## the slow tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not containers"
+
+test-containers: $(READY) ## the image and the compose files in an engine of their own (as root; needs docker.io and debootstrap)
+	$(BIN)/python -m pytest -m containers tests/containers
 
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
 WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_guard_pages.py

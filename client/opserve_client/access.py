@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from opserve_client.errors import invalid_parameter
 
 KEY_VARIABLE = "OPSERVE_API_KEY"
+PLAINTEXT_VARIABLE = "OPSERVE_ALLOW_PLAINTEXT"
+_TRUE, _FALSE = ("1", "on", "true", "yes"), ("", "0", "false", "no", "off")
 _SCHEMES = {"grpc": False, "grpcs": True, "http": False, "https": True}
 
 
@@ -45,7 +47,7 @@ class Access:
 
 
 def access_to(
-    address: str, *, api_key: str | None, tls: TlsFiles | None, allow_plaintext: bool
+    address: str, *, api_key: str | None, tls: TlsFiles | None, allow_plaintext: bool | None
 ) -> Access:
     """The way to an address.
 
@@ -53,7 +55,8 @@ def access_to(
         address: "host:port", or a URL with grpc, grpcs, http or https.
         api_key: None: that of the variable OPSERVE_API_KEY, if there is one.
         tls: Files; where they are given and the address names no scheme, it is grpcs.
-        allow_plaintext: Whether a key may travel to another machine where all between can read it.
+        allow_plaintext: Whether a key may travel to another machine where all between can read it;
+            None: what the variable OPSERVE_ALLOW_PLAINTEXT says, by default no.
 
     Raises:
         AclrtError: 107000, a key would travel in plain text, or is no key.
@@ -67,8 +70,11 @@ def access_to(
         raise invalid_parameter("address", address, allowed)
     key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
     headers = {"authorization": f"Bearer {_printable(key)}"} if key else {}
-    if headers and not (secure or allow_plaintext or _is_loopback(rest)):
-        allowed = "grpcs:// or https:// for a key, unless allow_plaintext says otherwise"
+    if headers and not (secure or _is_loopback(rest) or _is_plaintext_allowed(allow_plaintext)):
+        allowed = (
+            "grpcs:// or https:// for a key; in a network that you trust, allow_plaintext=True or "
+            f"{PLAINTEXT_VARIABLE}=true"
+        )
         raise invalid_parameter("address", address, allowed)
     is_rest = scheme.startswith("http")
     return Access(is_rest, address if is_rest else rest, secure, headers, tls or TlsFiles())
@@ -78,6 +84,15 @@ def _printable(key: str) -> str:
     if not (key.isascii() and key.replace("_", "").isalnum()):
         raise invalid_parameter("api_key", "another text", "a key: letters, digits and _")
     return key
+
+
+def _is_plaintext_allowed(chosen: bool | None) -> bool:  # noqa: FBT001  # True, False or unset
+    if chosen is not None:
+        return chosen
+    value = os.environ.get(PLAINTEXT_VARIABLE, "")
+    if value.lower() not in _TRUE + _FALSE:
+        raise invalid_parameter(PLAINTEXT_VARIABLE, value, "true or false")
+    return value.lower() in _TRUE
 
 
 def _is_loopback(authority: str) -> bool:

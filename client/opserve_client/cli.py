@@ -86,7 +86,7 @@ def options(  # noqa: PLR0913  # options of the program
 ) -> None:
     """Convolution-backward operators on virtual devices; OPSERVE_API_KEY says who calls."""
     tls = TlsFiles(ca=ca, certificate=certificate, key=key) if ca or certificate else None
-    context.obj = Ways(api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
+    context.obj = Ways(api_key=api_key, tls=tls, allow_plaintext=allow_plaintext or None)
     if show_version:
         typer.echo(f"opserve {version('opserve')}")
         raise typer.Exit

@@ -34,7 +34,7 @@ class Ways:
 
     api_key: str | None = None
     tls: TlsFiles | None
-    allow_plaintext: bool
+    allow_plaintext: bool | None = None
 
 
 def connected(context: typer.Context, address: str) -> Client:

@@ -47,8 +47,17 @@ def test_a_key_does_not_leave_this_machine_in_plain_text_unasked(
         with pytest.raises(AclrtError, match="allow_plaintext") as refused:
             client(address)
         assert KEY not in f"{refused.value!r}{refused.value}"
-    access = access_to(address, api_key=None, tls=None, allow_plaintext=True)
-    assert access.headers == BEARER
+    for allowed, variable in ((True, "false"), (None, "true"), (None, "1")):
+        monkeypatch.setenv("OPSERVE_ALLOW_PLAINTEXT", variable)
+        access = access_to(address, api_key=None, tls=None, allow_plaintext=allowed)
+        assert access.headers == BEARER
+    for refused_by, variable in ((False, "true"), (None, "false"), (None, "")):
+        monkeypatch.setenv("OPSERVE_ALLOW_PLAINTEXT", variable)
+        with pytest.raises(AclrtError, match="allow_plaintext"):
+            access_to(address, api_key=None, tls=None, allow_plaintext=refused_by)
+    monkeypatch.setenv("OPSERVE_ALLOW_PLAINTEXT", "ture")
+    with pytest.raises(AclrtError, match="OPSERVE_ALLOW_PLAINTEXT: given ture, allowed true or"):
+        Client(address)
     assert access_to(address, api_key="", tls=None, allow_plaintext=False).headers == {}
 
 

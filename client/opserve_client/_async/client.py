@@ -55,7 +55,8 @@ class AsyncClient:
             "grpcs://..." and "https://..." the same under TLS.
         api_key: Says who calls; None means that of the variable OPSERVE_API_KEY, if there is one.
         tls: Files of TLS, where those of the system do not do.
-        allow_plaintext: Whether a key may travel without TLS to another machine.
+        allow_plaintext: Whether a key may travel without TLS to another machine; None means that
+            of the variable OPSERVE_ALLOW_PLAINTEXT, by default no.
         timeout_s: Longest that one call may take, seconds. The default is above the longest wait
             of a service, 300 s; bulk bytes get a second more for each MiB.
         recovery_s: Longest that `session.run` on arrays goes on while the service is away or is
@@ -74,7 +75,7 @@ class AsyncClient:
         *,
         api_key: str | None = None,
         tls: TlsFiles | None = None,
-        allow_plaintext: bool = False,
+        allow_plaintext: bool | None = None,
         timeout_s: float = 330.0,
         recovery_s: float | None = RECOVERY_S,
         transport: AsyncTransport | None = None,

@@ -26,7 +26,7 @@ FORMS = (
 
 
 PLAIN_TERMS = Terms()
-PLAIN = Ways(tls=None, allow_plaintext=False)
+PLAIN = Ways(tls=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
