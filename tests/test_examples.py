@@ -21,6 +21,7 @@ pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
     "docs/how-to/administration.md": "tests/system/test_administration.py",
+    "docs/how-to/containers.md": "tests/containers/test_compose.py",
     "docs/how-to/conformance.md": "tests/client/conform/test_guide.py",
     "docs/how-to/five-teams.md": "tests/system/test_five_teams_page.py",
     "docs/how-to/operating.md": "tests/system/test_operating_page.py",

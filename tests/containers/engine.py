@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +55,7 @@ class Project:
 
 
 @contextmanager
-def engine() -> Iterator[Engine]:
+def engine() -> Generator[Engine]:
     """Starts the engine and makes the base image; everything is removed at the end."""
     with TemporaryDirectory(prefix="opc-") as name, ExitStack() as stack:
         folder = Path(name)  # short, as the path of a socket has at most 107 bytes
@@ -67,7 +67,7 @@ def engine() -> Iterator[Engine]:
 
 
 @contextmanager
-def _daemon(folder: Path, socket: str) -> Iterator[None]:
+def _daemon(folder: Path, socket: str) -> Generator[None]:
     log = folder / "log"
     places = [f"--{name}={folder / name}" for name in ("data-root", "exec-root", "pidfile")]
     with (

@@ -1,6 +1,8 @@
-"""The image and the compose files in an engine: built, used, killed, restarted, drained."""
+"""The image and the compose files, by the commands of docs/how-to/containers.md, in an engine."""
 
 import os
+import re
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -15,6 +17,11 @@ FILES = (".dockerignore", "Dockerfile", "docker-compose.yml", "compose.tls.yml",
 FOLDERS = ("protos", "kernels", "server", "client", "tools")
 USER = 10001  # of the image
 STOPPED = 0
+PAGE = (REPOSITORY / "docs/how-to/containers.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+ON_ONE_MACHINE, KEY, FOR_A_TEAM = BLOCKS
+UP, SMOKE = ON_ONE_MACHINE.splitlines()
+COMPOSE = ["docker", "compose"]
 pytestmark = [
     pytest.mark.containers,
     pytest.mark.system,
@@ -48,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def project(running_engine: Engine, folder: Path) -> Iterator[Project]:
     started = running_engine.project(folder, "docker-compose.yml")
-    started.run("build")
+    run(started, UP)
     yield started
     started.run("down", "--volumes")
 
@@ -56,13 +63,20 @@ def project(running_engine: Engine, folder: Path) -> Iterator[Project]:
 @pytest.fixture
 def up(project: Project) -> Project:
     """The service, ready."""
-    project.run("up", "--detach", "--wait", "service")
+    project.run("up", "--wait", "service")
     return project
+
+
+def run(project: Project, command: str) -> str:
+    """Runs a command of the page."""
+    words = shlex.split(command)
+    assert words[:2] == COMPOSE
+    return project.run(*words[2:])
 
 
 def smoke(project: Project) -> list[str]:
     """The addresses at which the smoke client got right answers."""
-    lines = project.run("run", "--rm", "--no-TTY", "smoke").splitlines()
+    lines = run(project, SMOKE).splitlines()
     return [line.split()[0] for line in lines if "ascend910b-0" in line]
 
 
@@ -71,7 +85,7 @@ def test_the_smoke_client_passes_over_both_wires_with_the_first_key(up: Project)
 
 
 def test_the_service_offers_a_device_and_the_reference(up: Project) -> None:
-    listed = up.run("run", "--rm", "--no-TTY", "smoke", "sh", "-euc", DEVICES)
+    listed = up.run("run", "--rm", "smoke", "sh", "-euc", DEVICES)
     assert listed.split() == ["ascend910b", "reference"]
 
 
@@ -86,18 +100,20 @@ with Client('service:50051') as client:
 
 
 def test_a_service_that_is_killed_comes_back_with_its_keys(up: Project) -> None:
-    before = up.state("service", "{{.State.StartedAt}}")
+    assert up.state("service", "{{.RestartCount}}") == "0"
     os.kill(int(up.state("service", "{{.State.Pid}}")), signal.SIGKILL)
-    up.run("up", "--detach", "--wait", "--no-recreate", "service")
-    assert up.state("service", "{{.State.StartedAt}}") > before
+    while up.state("service", "{{.RestartCount}}") == "0":
+        pass  # the engine starts it again, by its restart policy
+    up.run("up", "--wait", "service")
     assert len(smoke(up)) == 2
 
 
 def test_a_restart_keeps_the_first_key(up: Project) -> None:
-    key = up.run("exec", "-T", "service", "cat", "/var/lib/opserve/admin.key")
+    shown = KEY.partition("$(")[2].rstrip().removesuffix(")")
+    key = run(up, shown)
     up.run("down")
-    up.run("up", "--detach", "--wait", "service")
-    assert up.run("exec", "-T", "service", "cat", "/var/lib/opserve/admin.key") == key
+    up.run("up", "--wait", "service")
+    assert run(up, shown) == key
     assert len(smoke(up)) == 2
 
 
@@ -122,7 +138,7 @@ def test_a_team_is_served_over_tls(running_engine: Engine, folder: Path, project
     authority.cert_pem.write_to_path(folder / "tls/ca.crt")
     os.chown(folder / "tls/server.key", USER, USER)
     over_tls = running_engine.project(folder, "docker-compose.yml", "compose.tls.yml")
-    over_tls.run("up", "--detach", "--wait", "service")
+    run(Project(running_engine, folder, [str(running_engine.compose)]), FOR_A_TEAM)
     assert smoke(over_tls) == ["grpcs://service:50051", "https://service:8080"]
     published = over_tls.run("port", "service", "50051").split()
     assert [address.rpartition(":")[0] for address in published] == ["0.0.0.0"]
