@@ -1,6 +1,5 @@
 """A service of one's own: a child process on free loopback ports, for as long as it is needed."""
 
-import importlib.util
 import json
 import os
 import select
@@ -9,6 +8,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from opserve_client import extras
 
 START_TIMEOUT_S = 600.0
 """The first start compiles kernels; one that fails says so at once."""
@@ -39,9 +40,10 @@ def require_server() -> None:
     """
     if sys.platform != "linux":
         raise OSError(f"the service runs on Linux only: {_ANOTHER}")
-    if importlib.util.find_spec("opserve_server") is None:
-        install = "pip install 'opserve[server]'"
-        raise OSError(f"the service is not installed: {install}, or {_ANOTHER}")
+    try:
+        extras.require("server", need="a service on this computer")
+    except extras.MissingExtra as error:
+        raise OSError(f"{error}, or {_ANOTHER}") from error
 
 
 @contextmanager

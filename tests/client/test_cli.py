@@ -3,9 +3,9 @@
 import json
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -394,8 +394,18 @@ def test_serve_becomes_the_server_with_its_settings(monkeypatch: pytest.MonkeyPa
     assert "OPSERVE_DEVICE_MEMORY_BYTES" not in environment.keys() - os.environ.keys()
 
 
-def test_serve_without_the_server_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+@pytest.mark.parametrize("command", ["serve", "bootstrap", "warmup"])
+def test_a_command_of_the_server_names_the_extra_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, command: str
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", mock.Mock(return_value=None))
-    assert "pip install 'opserve[server]'" in failure(monkeypatch, capsys, "serve")
+    installed = metadata.distribution
+
+    def distribution(name: str) -> metadata.Distribution:
+        if name in {"uvicorn", "fastapi"}:
+            raise metadata.PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
+    said = failure(monkeypatch, capsys, command)
+    assert "a service on this computer needs fastapi and 1 more" in said
+    assert "pip install 'opserve[server]'" in said

@@ -82,6 +82,36 @@ def test_a_server_serves(
     run(python, "-c", SMOKE_OF_ITS_OWN, SMOKE, cwd=tmp_path, settings=settings)
 
 
+@pytest.mark.parametrize(
+    ("extra", "command"),
+    [
+        ("server", ("serve",)),
+        ("server", ("bootstrap",)),
+        ("server", ("warmup",)),
+        ("server", ("conform", "run", "--suite", "smoke", "--target", "target:nothing")),
+        ("conform", ("conform", "cases", "--suite", "onnx:.")),
+        ("demo", ("demo",)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+)
+def test_a_command_without_its_extra_names_the_extra_in_one_sentence(
+    client_alone: str, tmp_path: Path, extra: str, command: tuple[str, ...]
+) -> None:
+    done = subprocess.run(
+        [program(client_alone), *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode not in {0, -1}
+    assert "Traceback" not in done.stderr
+    sentence = done.stderr.splitlines()[-1]
+    assert f"pip install 'opserve[{extra}]'" in sentence
+
+
+@pytest.fixture(scope="module")
+def client_alone(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Python of an environment with the client alone."""
+    return environment(tmp_path_factory.mktemp("client"), f"{built['wheel']}", *PINNED)
+
+
 def test_the_extra_conform_reads_folders_of_onnx(built: dict[str, Path], tmp_path: Path) -> None:
     folder = write_folder(
         tmp_path / "onnx" / "conv",

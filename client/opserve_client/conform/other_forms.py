@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from opserve_client import extras
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.readers.benchdnn import read_benchdnn
@@ -47,6 +48,7 @@ def _lines(read: Callable[[str], Read]) -> "Reader":
 
 
 def _folders(path: Path) -> tuple[dict[str, Case], list[str]]:
+    extras.require("conform", need="a suite of ONNX folders")
     from opserve_client.conform.onnx_folders import read_folders  # noqa: PLC0415  needs onnx
 
     found = read_folders(path)

@@ -1,6 +1,5 @@
 """`opserve demo`: trains a network on real digits, every convolution gradient computed remotely."""
 
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from opserve_client import Client, Im2colBackward, Session
+from opserve_client import Client, Im2colBackward, Session, extras
 from opserve_client.demo.check import Agreement
 from opserve_client.demo.network import (
     FIRST,
@@ -66,11 +65,8 @@ class Report:
 def main() -> int:
     """Runs the demo; the exit status."""
     console = Console()
-    try:
-        train_set, test_set = load_digits()
-    except ImportError:
-        print("the demo needs scikit-learn: pip install 'opserve[server,demo]'", file=sys.stderr)  # noqa: T201
-        return ExitStatus.UNUSABLE
+    extras.require("demo", need="the demo")
+    train_set, test_set = load_digits()
     with ExitStack() as stack:
         with console.status("starting a private service (the first start compiles the kernels)"):
             addresses = stack.enter_context(private_service(devices='["ascend910b"]'))
