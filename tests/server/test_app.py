@@ -292,6 +292,13 @@ def test_a_collection_in_a_worker_looks_at_nothing_that_was_loaded() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
+def test_help_of_the_module_starts_no_service() -> None:
+    command = [sys.executable, "-m", "opserve_server", "--help"]
+    ended = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("usage: python -m opserve_server")
+
+
 def test_the_front_loads_its_modules_without_collections_and_a_refused_setting_ends_it() -> None:
     program = """
 import gc
