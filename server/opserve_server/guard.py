@@ -18,7 +18,13 @@ from typing import TypeVar
 
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
-from opserve_server.core.errors import PermissionDenied, TooManyUnknownKeys, Unauthenticated
+from opserve_server.core.errors import (
+    PermissionDenied,
+    TooManyUnknownKeys,
+    Unauthenticated,
+    no_credentials,
+    unknown_certificate,
+)
 from opserve_server.core.keys import LENGTH, is_well_formed, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
@@ -227,11 +233,11 @@ class Guard:
         authorization = credentials.authorization
         if authorization is not None:
             return self._principal_of_key(authorization, credentials.peer)
-        certificates = self._directory.certificates
-        for name in credentials.certificate():
+        certificates, names = self._directory.certificates, credentials.certificate()
+        for name in names:
             if name in certificates:
                 return certificates[name]
-        raise Unauthenticated("neither a key nor a known certificate")
+        raise unknown_certificate(names[0]) if names else no_credentials()
 
     def _principal_of_key(self, authorization: str, peer: Callable[[], str]) -> Principal:
         scheme, _, text = authorization.partition(" ")

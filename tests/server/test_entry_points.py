@@ -93,10 +93,13 @@ def test_a_route_without_a_scope_cannot_be_declared() -> None:
 async def test_no_rpc_is_reached_without_a_key_that_opens_it(
     entry_points: EntryPoints, with_keys: ServiceWithKeys, service: RecordingService
 ) -> None:
-    wrong: list[str | None] = [None, *with_keys.closed.values()]
+    wrong = with_keys.closed.values()
     for rpc in (*every_rpc(), REFLECTION):
         answers = {await entry_points.grpc_answer(rpc, b"", key) for key in wrong}
         ((code, details),) = answers
+        without_key, sent_none = await entry_points.grpc_answer(rpc, b"", None)
+        assert without_key is code
+        assert RpcStatus.FromString(sent_none).message.startswith("No API key was sent"), rpc.name
         assert code is grpc.StatusCode.UNAUTHENTICATED, rpc.full_name
         info = ErrorInfo()
         assert RpcStatus.FromString(details).details[0].Unpack(info)
@@ -116,7 +119,7 @@ async def test_no_rpc_is_reached_without_a_key_that_opens_it(
 async def test_no_route_is_reached_without_a_key_that_opens_it(
     entry_points: EntryPoints, with_keys: ServiceWithKeys, service: RecordingService
 ) -> None:
-    wrong: list[str | None] = [None, *with_keys.closed.values()]
+    wrong = with_keys.closed.values()
     for name, verb, path in every_route(entry_points.app, session=SESSION):
         if name in FREE:
             assert (await entry_points.rest_answer(verb, path, None)).status_code == 200, name
@@ -125,6 +128,10 @@ async def test_no_route_is_reached_without_a_key_that_opens_it(
         assert {answer.status_code for answer in answers} == {401}, name
         assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
         assert len({answer.content for answer in answers}) == 1, name
+        without_key = await entry_points.rest_answer(verb, path, None)
+        assert without_key.status_code == 401, name
+        if verb != "HEAD":
+            assert without_key.json()["detail"].startswith("No API key was sent"), name
         lacking = with_keys.operate if name == "metrics" else with_keys.metrics
         assert (await entry_points.rest_answer(verb, path, lacking)).status_code == 403, name
     assert untouched(service)

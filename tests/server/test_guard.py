@@ -104,7 +104,6 @@ def test_every_wrong_key_gets_the_same_answer(guard: Guard, clock: Clock) -> Non
         )
     )
     given = [
-        shown(None),
         shown(keys["alice"]),
         shown(f"Basic {keys['alice']}", peer="192.0.2.2"),
         shown(f"Bearer {new_key()}", peer="192.0.2.3"),
@@ -115,8 +114,37 @@ def test_every_wrong_key_gets_the_same_answer(guard: Guard, clock: Clock) -> Non
     assert {type(error) for error in errors} == {Unauthenticated}
     assert len({(error.message, error.status, error.given, error.allowed) for error in errors}) == 1
     reasons = {error.reason for error in errors if isinstance(error, Unauthenticated)}
-    assert len(reasons) == 6, reasons
+    assert len(reasons) == 5, reasons
     assert not any(key in f"{error!r}{vars(error)}" for key in keys.values() for error in errors)
+
+
+def test_a_caller_without_a_key_is_sent_to_the_ways_to_get_one(guard: Guard) -> None:
+    guard.refresh(directory(record(new_key(), ALICE)))
+    none = refused(lambda: admitted(guard, shown(None), Scope.OPERATE))
+    unknown = refused(lambda: admitted(guard, shown(f"Bearer {new_key()}"), Scope.OPERATE))
+    assert none.message.startswith("No API key was sent, and this service has keys: ")
+    for remedy in ("OPSERVE_API_KEY", "api_key=", "key create", "bootstrap --force"):
+        assert remedy in none.message
+    assert unknown.message.startswith("This API key is unknown, expired or revoked: ")
+    assert "opserve key create" in unknown.message
+
+
+def test_a_certificate_that_is_not_registered_is_named_with_the_command_that_registers_it(
+    guard: Guard,
+) -> None:
+    guard.refresh(directory(record(new_key(), ALICE)))
+    names = ("CN=ci,O=Farm", SPIFFE)
+    given = Credentials(authorization=None, certificate=lambda: names, peer=lambda: "192.0.2.1")
+    error = refused(lambda: admitted(guard, given, Scope.OPERATE))
+    assert isinstance(error, Unauthenticated)
+    assert error.message.startswith("The client certificate CN=ci,O=Farm is not registered")
+    assert "opserve certificate add" in error.message
+
+
+def test_administration_of_a_service_without_keys_leads_to_bootstrap(guard: Guard) -> None:
+    error = refused(lambda: admitted(guard, shown(None), Scope.ADMIN))
+    assert isinstance(error, PermissionDenied)
+    assert "run `opserve bootstrap`, then set OPSERVE_API_KEY" in error.message
 
 
 async def test_an_answer_ends_although_its_key_expired_while_unread(guard: Guard) -> None:

@@ -26,7 +26,7 @@ from typing import ClassVar
 
 from opserve_kernels.errors import InvalidArgument, OpserveError
 from opserve_kernels.status import Status
-from opserve_server.core.principal import Principal
+from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.tenants import Resource
 
 __all__ = [
@@ -49,9 +49,11 @@ __all__ = [
     "Unavailable",
     "WaitTimedOut",
     "WrongState",
+    "no_credentials",
     "service_drains",
     "service_ends",
     "session_not_found",
+    "unknown_certificate",
     "unraised",
 ]
 
@@ -201,10 +203,11 @@ class NotAllowed(OpserveError):
         allowed: str,
         reason: str,
         principal: Principal | None = None,
+        message: str = "",
     ) -> None:
         super().__init__(
             Status.ACL_ERROR_RT_NO_PERMISSION,
-            f"{parameter}: given {given}, allowed {allowed}",
+            message or f"{parameter}: given {given}, allowed {allowed}",
             parameter=parameter,
             given=given,
             allowed=allowed,
@@ -213,17 +216,57 @@ class NotAllowed(OpserveError):
         self.principal = principal
 
 
-class Unauthenticated(NotAllowed):
-    """The caller is not authenticated; one answer for every cause."""
+_UNKNOWN = "an API key that is unknown, expired or revoked"
+_UNKNOWN_MESSAGE = (
+    "This API key is unknown, expired or revoked: use another one, which an administrator makes "
+    "with `opserve key create`."
+)
 
-    def __init__(self, reason: str, *, principal: Principal | None = None) -> None:
+
+class Unauthenticated(NotAllowed):
+    """The caller is not authenticated; one answer for every key that is not accepted."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        principal: Principal | None = None,
+        given: str = _UNKNOWN,
+        message: str = _UNKNOWN_MESSAGE,
+    ) -> None:
         super().__init__(
             "authorization",
-            given="nothing that this service knows",
+            given=given,
             allowed="'Bearer ' and an API key, or a client certificate",
             reason=reason,
             principal=principal,
+            message=message,
         )
+
+
+def no_credentials() -> Unauthenticated:
+    """Rejects a caller that sent neither a key nor a certificate."""
+    return Unauthenticated(
+        "neither a key nor a certificate",
+        given="no API key",
+        message=(
+            "No API key was sent, and this service has keys: set OPSERVE_API_KEY or pass api_key=. "
+            "An administrator makes keys with `opserve key create`; "
+            "`opserve bootstrap --force` replaces a lost first key."
+        ),
+    )
+
+
+def unknown_certificate(name: str) -> Unauthenticated:
+    """Rejects a caller whose verified client certificate is not registered."""
+    return Unauthenticated(
+        "a certificate that is not registered",
+        given="a client certificate that is not registered",
+        message=(
+            f"The client certificate {name[:128]} is not registered, and no API key was sent: "
+            "an administrator registers it with `opserve certificate add`."
+        ),
+    )
 
 
 class PermissionDenied(NotAllowed):
@@ -236,7 +279,14 @@ class PermissionDenied(NotAllowed):
             allowed=f"a caller with {scope}",
             reason=f"a caller without {scope}",
             principal=principal,
+            message=_NO_KEYS if principal == LOCAL else "",
         )
+
+
+_NO_KEYS = (
+    "This service requires no key, so nobody can administer it: run `opserve bootstrap`, then set "
+    "OPSERVE_API_KEY."
+)
 
 
 class Unavailable(OpserveError):

@@ -89,7 +89,7 @@ class CallMiddleware:
             _check_host(answer.call.headers)
         required = route.requires.scope
         with answer.enter(required) as slot:
-            scope.setdefault("state", {})["place"] = slot
+            scope.setdefault("state", {})["slot"] = slot
             await self._guard.admit(answer.call, required)
             await answer.until_refused(route.app, scope, receive)
 
