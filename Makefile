@@ -8,6 +8,13 @@ BENCH_BIN := .venv-bench/bin
 BENCH_READY := .venv-bench/.stamp
 DOCS_BIN := .venv-docs/bin
 DOCS_READY := .venv-docs/.stamp
+# Where pyenv keeps it, too, as its commands fail for a version that is not the chosen one.
+PYTHON313 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python3.13) $(shell command -v python3.13))
+PYTHON313_BIN := .venv-python313/bin
+PYTHON313_READY := .venv-python313/.stamp
+AARCH64 := $(CURDIR)/.aarch64
+AARCH64_READY := $(AARCH64)/.stamp
+AARCH64_MISSING := $(strip $(foreach program,debootstrap qemu-aarch64-static,$(if $(shell command -v $(program)),,$(program))))
 
 # Tests start many services, each of which would compile the source anew where bytecode may not be kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -15,10 +22,10 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-containers test-widths coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -112,6 +119,47 @@ test-widths: $(READY) ## the kernels' tests on vectors of 4 and 8 values, and on
 		$(BIN)/opserve warmup; $(BIN)/python -m pytest -n 2 $(WIDTH_TESTS); unset "$${width%=*}"; \
 	done
 
+$(PYTHON313_READY): pyproject.toml constraints.txt
+	$(PYTHON313) -m venv .venv-python313
+	$(PYTHON313_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(PYTHON313_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,conform,demo,otel]' --group dev
+	touch $(PYTHON313_READY)
+
+ifeq ($(PYTHON313),)
+test-python313:
+	@echo "not run: Python 3.13 is missing (PYTHON313=path names one)"
+else
+test-python313: export NUMBA_CACHE_DIR := $(CURDIR)/.venv-python313/loops
+test-python313: $(PYTHON313_READY) ## the tests but the slow ones on Python 3.13
+	$(PYTHON313_BIN)/opserve warmup
+	$(PYTHON313_BIN)/python -m pytest -n 4 --dist worksteal -m "not slow" tests/client tests/contract tests/kernels tests/server tests/simulation
+endif
+
+# Debian's Python for aarch64, unpacked and not set up, and wheels for it. An emulator runs it: see the script.
+AARCH64_PYTHON := tools/aarch64_python.sh
+$(AARCH64_READY): $(READY)
+	rm -rf $(AARCH64)
+	debootstrap --foreign --arch=arm64 --variant=minbase --include=python3.11 bookworm $(AARCH64)
+	set -e; for package in $(AARCH64)/var/cache/apt/archives/*.deb; do dpkg-deb --extract "$$package" $(AARCH64); done
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --python-platform aarch64-manylinux_2_28 --only-binary :all: \
+		--target $(AARCH64)/usr/local/lib/python3.11/dist-packages --constraint constraints.txt --editable '.[server,conform]' \
+		hypothesis playwright pytest pytest-asyncio pytest-timeout trustme
+	touch $(AARCH64_READY)
+
+# Each algorithm once, of both accuracies, in float32 and 16 bits; the client; a service that the client calls.
+AARCH64_TESTS := $(addprefix tests/kernels/algorithms/test_,host.py micro_kernels.py forced.py) tests/kernels/test_precision.py \
+	$(addprefix tests/client/test_,arguments.py connection.py grpc_transport.py rest_transport.py session.py tensors.py transfers.py)
+
+ifneq ($(AARCH64_MISSING),)
+test-aarch64:
+	@echo "not run: missing are $(AARCH64_MISSING) (apt-get install debootstrap qemu-user-static)"
+else
+test-aarch64: export NUMBA_CACHE_DIR := $(AARCH64)/loops
+test-aarch64: $(AARCH64_READY) ## kernels on NEON, client and service on an emulated aarch64 (as root, for debootstrap); half an hour
+	$(AARCH64_PYTHON) -m pytest -p no:cacheprovider --timeout 1800 $(AARCH64_TESTS)
+	$(AARCH64_PYTHON) tools/smoke.py
+endif
+
 OPSERVE_FUZZ_TIMES ?= 25
 fuzz: warm ## many requests that no client writes (OPSERVE_FUZZ_TIMES=100 OPSERVE_FUZZ_SEED=7)
 	OPSERVE_FUZZ_TIMES=$(OPSERVE_FUZZ_TIMES) $(BIN)/python -m pytest -s tests/fuzz
@@ -193,5 +241,5 @@ previous-release: $(READY) ## after a release: its protos and public names are t
 	$(BIN)/python -m tools.public_surface --names tests/previous_release_names.txt
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-protos .venv-bench .venv-docs .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-protos .venv-python313 .aarch64 .venv-bench .venv-docs .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -62,9 +62,12 @@ def work_of(calls: Iterable[PlannedCall]) -> list[int]:
 
 
 def test_iterations_of_loops_and_generators_are_counted() -> None:
-    with Iterations() as iterations:
+    def loop() -> None:
         for _ in range(1000):
             pass
+
+    with Iterations() as iterations:
+        loop()
         sum(place for place in range(1000))
     assert 2000 <= iterations.count <= 3010
 

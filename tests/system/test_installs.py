@@ -20,12 +20,6 @@ PINNED = ("--constraint", f"{REPOSITORY / 'constraints.txt'}")
 LOWEST = ("--resolution", "lowest-direct")
 CI = REPOSITORY / "docs/ci"
 SMOKE = f"{REPOSITORY / 'tools/smoke.py'}"
-SMOKE_OF_ITS_OWN = """
-import subprocess, sys
-from opserve_client.private_service import private_service
-with private_service(devices='["reference"]') as addresses:
-    subprocess.run([sys.executable, sys.argv[1], addresses.grpc, addresses.rest], check=True)
-"""
 CASE = "im2col_backward.ascend910b.e324b9922f6dac02"
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -79,7 +73,7 @@ def test_a_server_serves(
     tmp_path: Path,
 ) -> None:
     python = environment(tmp_path, f"{built['wheel']}[{extras}]", *versions)
-    run(python, "-c", SMOKE_OF_ITS_OWN, SMOKE, cwd=tmp_path, settings=settings)
+    run(python, SMOKE, cwd=tmp_path, settings=settings)
 
 
 @pytest.mark.parametrize(
