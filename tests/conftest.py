@@ -1,4 +1,4 @@
-"""What every test may use: a running service, the same examples everywhere, and named skips."""
+"""Fixtures of every test: a running service, reproducible examples, and named skips."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ pytest.MonkeyPatch().setattr(
 
 
 def pytest_configure() -> None:
-    """No test touches the store of whoever runs it, or finds expected values there."""
+    """No test touches the user's store, or finds expected values there."""
     os.environ["OPSERVE_STORE_URL"] = ""
     os.environ["OPSERVE_EXPECTED_VALUES_FOLDER"] = f"{os.devnull}/expected values"
 

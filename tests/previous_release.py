@@ -1,7 +1,7 @@
 """The release before this one: a commit that a shallow clone, or a copy without git, lacks.
 
 `protos/previous_release.binpb` and `tests/previous_release_names.txt` are its protos and its
-public names. CONTRIBUTING.md says when all three move on.
+public names. CONTRIBUTING.md describes when all three change.
 """
 
 import shutil

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 FORBID = "OPSERVE_FORBID_SKIPS"
-"""Where this variable is set, a test that would be skipped fails."""
+"""If this variable is set, a test that would be skipped fails."""
 _PREFIX = "Skipped: "
 
 

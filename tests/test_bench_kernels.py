@@ -82,7 +82,7 @@ def test_output_size_of_a_convolution_counts_positions_of_its_dilated_kernel() -
 
 
 @pytest.mark.parametrize("shape", [*CONVOLUTIONS, *random_shapes()], ids=attrgetter("name"))
-def test_a_shape_is_what_its_text_says(shape: ConvolutionShape) -> None:
+def test_a_shape_equals_its_text(shape: ConvolutionShape) -> None:
     assert convolution(shape.name, shape.text) == shape
 
 
@@ -325,14 +325,14 @@ def test_goals_report_means_and_the_slowest_shape() -> None:
     assert not goal_named(found, "random", "slowest").met
 
 
-def test_what_was_not_measured_is_not_met_and_says_why() -> None:
+def test_an_unmeasured_goal_is_not_met_and_states_why() -> None:
     found = goals_of([a_line()])
     assert all(goal.reason and not goal.met for goal in found if goal.value is None)
     assert goal_named(found, "2 threads").value is None
     assert goal_named(found, "fold").value is None
 
 
-def test_rows_with_winograd_have_a_goal_of_their_own() -> None:
+def test_rows_with_winograd_have_a_separate_goal() -> None:
     lines = [a_line(over=1.5), *(a_line(Suite.FAST, over=over) for over in (3.0, 0.75))]
     fast = goal_named(goals_of(lines), "fast")
     assert fast.value == pytest.approx(1.5)

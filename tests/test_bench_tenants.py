@@ -11,7 +11,7 @@ QUIET = Load(calls=len(TENANTS) * 20 * SECONDS, device_s=len(TENANTS) * 0.005 * 
 
 
 def done(work: dict[str, float]) -> Load:
-    """What a service does beside an eighth with some work; all kinds of its calls alike."""
+    """Measurements of a service beside an eighth tenant; alike for all kinds of calls."""
     queues = work["long_per_s"] * SECONDS
     times = len(ORDINARY) + work["times"]
     return Load(

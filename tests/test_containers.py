@@ -73,7 +73,7 @@ def test_image_does_not_run_as_root() -> None:
     assert int(instruction("USER")[-1]) > 0
 
 
-def test_last_user_comes_before_the_command() -> None:
+def test_last_user_precedes_the_command() -> None:
     assert RUNTIME_STAGE.index("\nUSER ") < RUNTIME_STAGE.index("\nCMD ")
 
 
@@ -180,14 +180,14 @@ def test_the_first_key_is_made_once_and_read_by_the_smoke_client(
     assert key == same
     assert is_well_formed(key.strip())
     assert (tmp_path / "admin.key").stat().st_mode & 0o777 == 0o600
-    script = tmp_path / "told.py"
+    script = tmp_path / "printed.py"
     script.write_text("import os, sys\nprint(os.environ['OPSERVE_API_KEY'], *sys.argv[1:])\n")
     said = command_in(tmp_path, compose.services["smoke"], smoke=script)
     assert said.split() == [key.strip(), "service:50051", "http://service:8080"]
     (tmp_path / "admin.key").unlink()
     command_in(tmp_path, compose.services["bootstrap"])
     again = (tmp_path / "admin.key").read_text()
-    assert again != key, "whoever lost it gets another"
+    assert again != key, "a lost key is replaced"
 
 
 @pytest.mark.system
@@ -197,5 +197,5 @@ def test_smoke_client_passes_on_both_apis_of_a_service() -> None:
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "README.md", "LICENSE"])
-def test_build_context_has_what_the_wheel_needs(name: str) -> None:
+def test_build_context_has_every_file_of_the_wheel(name: str) -> None:
     assert f"!{name}" in (REPOSITORY / ".dockerignore").read_text().splitlines()

@@ -62,7 +62,7 @@ PRINTED = {
     "docs/how-to/devices.md": ["['ascend910b-0'] []"],
     "docs/reference/profiles.md": ["ascend910b", "ascend910b", "ascend910", "ascend310p"],
 }
-"""What the Python examples of a page print, line by line, where the page says so."""
+"""Documented output of the Python examples of a page, line by line."""
 needs_curl = needs_program("curl", there=shutil.which("curl") is not None, package="curl")
 
 

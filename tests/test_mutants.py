@@ -92,7 +92,7 @@ def test_test_functions_of_a_file_take_turns_each_with_its_quickest_case_first()
     assert chosen == ["test_sum[a]", "test_slow_write", "test_sum[b]", "test_sum[slow]"]
 
 
-def test_half_of_the_time_goes_to_the_likeliest_file_and_slow_tests_come_last() -> None:
+def test_half_of_the_time_is_for_the_likeliest_file_and_slow_tests_run_last() -> None:
     names = ["test_chunks.py::test_a", "test_chunks.py::test_b", "test_chunks.py::test_c"]
     others = ["test_other.py::test_slow", "test_third.py::test_a", "test_third.py::test_b"]
     found = _map({f"tests/client/{name}|run": [28] for name in (*names, *others)})

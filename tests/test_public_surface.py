@@ -1,4 +1,4 @@
-"""Public names are on their page, and none of the previous release's goes without a notice."""
+"""Public names are on their page, and none of the previous release is removed without notice."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ EXPLAINED = {"docs/explanation/kernels.md"}
 
 
 def problems() -> str:
-    """What the page lacks, and has too much; "" where it is fresh."""
+    """Missing and superfluous lines of the page; "" where it is fresh."""
     page = PAGE.read_text()
     now = written(page)
     if now == page:
@@ -61,7 +61,7 @@ def test_the_page_has_every_public_name() -> None:
     assert not problems(), problems()
 
 
-def test_a_public_name_that_is_gone_has_a_row_in_the_changelog() -> None:
+def test_a_removed_public_name_has_a_row_in_the_changelog() -> None:
     assert not lost(), f"{ADVICE}: {lost()}"
 
 
@@ -140,7 +140,7 @@ def test_a_renamed_setting_under_its_old_name_is_a_start_error() -> None:
 
 
 def test_every_class_that_a_public_call_takes_or_returns_is_public() -> None:
-    """What a method's annotations name is exported, generated, or of another project."""
+    """Types in a method's annotations are exported, generated, or of another project."""
     public = {export.name.partition("(")[0] for module in MODULES for export in exports(module)}
     own = {
         name

@@ -44,7 +44,7 @@ def test_a_missing_program_is_named_or_a_failure(
     assert message in done.stdout
 
 
-def test_what_no_installation_brings_is_left_out_even_if_skips_are_forbidden(
+def test_programs_that_no_package_provides_are_left_out_even_if_skips_are_forbidden(
     tmp_path: Path,
 ) -> None:
     nowhere = {"OPSERVE_SEEDS": f"{tmp_path / 'seeds'}", "PATH": f"{tmp_path}"}

@@ -112,7 +112,7 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or 0) - function.lineno + 1 - docstring
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [
         path for path in written_by_hand() if text(path) and not ast.get_docstring(parse(path))
     ]

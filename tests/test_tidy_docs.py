@@ -133,7 +133,7 @@ def test_every_page_of_docs_has_a_kind() -> None:
     assert folders == {INDEX.parent, *(INDEX.parent / kind for kind in KINDS)}
 
 
-def test_every_page_that_a_file_names_is_there() -> None:
+def test_every_page_that_a_file_names_exists() -> None:
     sources = [path for path in files("*") if path.suffix in {".py", ".md", ".proto", ".yml"}]
     named = {
         (path, mention)

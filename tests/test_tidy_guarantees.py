@@ -1,4 +1,4 @@
-"""docs/reference/guarantees.md promises nothing that no test holds."""
+"""Every promise of docs/reference/guarantees.md names an existing test."""
 
 import re
 from pathlib import Path
@@ -28,5 +28,5 @@ def test_every_guarantee_names_its_test() -> None:
     assert [promise for promise in found if not NAME.search(promise)] == []
 
 
-def test_every_test_that_a_guarantee_names_is_there() -> None:
+def test_every_test_that_a_guarantee_names_exists() -> None:
     assert set(NAME.findall(PAGE)) - existing_tests() == set()

@@ -1,4 +1,4 @@
-"""What every operator of the registry has, and that the skeleton of a new one has the same."""
+"""Parts of every operator of the registry, which the skeleton of a new one has too."""
 
 import re
 import subprocess
@@ -116,7 +116,7 @@ def test_readme_lists_every_code_of_the_error_samples(name: str) -> None:
 
 
 @each_operator
-def test_samples_are_enough_and_have_names_of_their_own(name: str) -> None:
+def test_samples_are_enough_and_have_unique_names(name: str) -> None:
     names = [sample.name for sample in REGISTRY_SAMPLES[name]]
     assert len(names) >= SAMPLES_AT_LEAST
     assert len(set(names)) == len(names)
@@ -135,7 +135,7 @@ def test_samples_use_every_dtype_of_the_table(name: str) -> None:
 
 
 @each_operator
-def test_error_samples_have_names_of_their_own(name: str) -> None:
+def test_error_samples_have_unique_names(name: str) -> None:
     names = [error.sample.name for error in REGISTRY_ERROR_SAMPLES[name]]
     assert names
     assert len(set(names)) == len(names)

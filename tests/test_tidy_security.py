@@ -1,4 +1,4 @@
-"""SECURITY.md promises nothing that no test holds, and what the service's code must not do."""
+"""Every promise of SECURITY.md has a test, and the service's code avoids forbidden calls."""
 
 import ast
 import re
@@ -26,16 +26,16 @@ OPENERS = {
     "server/opserve_server/npz.py": "members of an archive in memory",
     "server/opserve_server/conformance/payloads.py": "memory that its processes share",
 }
-"""Who may open what."""
+"""Modules that may open files, with the reason."""
 UNPICKLERS = {
-    "server/opserve_server/conformance/payloads.py": "what its processes tell each other",
+    "server/opserve_server/conformance/payloads.py": "messages between its own processes",
 }
-"""Who may unpickle what."""
+"""Modules that may unpickle, with the reason."""
 STARTERS = {
     "server/opserve_server/first_start.py": "the program that compiles its kernels",
     "server/opserve_server/stop_guard.py": "itself, as the process that ends a stuck front",
 }
-"""Who may start what."""
+"""Modules that may start processes, with the reason."""
 SESSIONS = re.compile(r"self\._\w+\.open")
 """Opens a session, by a part of the core."""
 
@@ -59,7 +59,7 @@ def test_every_rule_names_its_test() -> None:
     assert [rule for rule in RULES if not NAME.search(rule)] == []
 
 
-def test_every_test_that_a_rule_names_is_there() -> None:
+def test_every_test_that_a_rule_names_exists() -> None:
     assert set(NAME.findall(PAGE)) - existing_tests() == set()
 
 
@@ -118,7 +118,7 @@ def test_the_service_opens_files_in_these_modules_alone() -> None:
 
 
 @pytest.mark.parametrize("opener", OPENERS)
-def test_a_module_that_may_open_files_is_there(opener: str) -> None:
+def test_a_module_that_may_open_files_exists(opener: str) -> None:
     assert (REPOSITORY / opener).exists()
 
 

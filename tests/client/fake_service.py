@@ -43,7 +43,7 @@ class FakeService:
         operators: What its device lists.
         described: The operators that it describes.
         planned: The latest call of phase one.
-        workspace_size: What phase one asks for.
+        workspace_size: Bytes that phase one returns.
         broken: Broken rules of the vendor's page that phase one returns.
         opened: The latest request for a session.
         buffers: Live buffers.

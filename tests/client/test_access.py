@@ -1,4 +1,4 @@
-"""Who a client says it is, where it says so, and where it does not."""
+"""Credentials of a client: the calls with them, and those without."""
 
 import secrets
 
@@ -71,7 +71,7 @@ def test_files_of_tls_mean_tls() -> None:
             Client(f"{scheme}://farm:1", tls=tls)
 
 
-def test_what_is_no_key_is_refused_without_being_repeated() -> None:
+def test_a_malformed_key_is_refused_without_being_repeated() -> None:
     with pytest.raises(AclrtError, match="api_key") as refused:
         Client(api_key=f"{KEY}\r\nx-evil: 1")
     assert KEY not in str(refused.value)

@@ -1,4 +1,4 @@
-"""The client against a real service, over both wires and in both forms."""
+"""The client against a real service, over both APIs and in both forms."""
 
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -36,7 +36,7 @@ ONE_AXIS: dict[str, Any] = {
 
 
 class Service(Protocol):
-    """Where the service of the fixture listens."""
+    """Addresses of the fixture's service."""
 
     grpc: str
     rest: str
@@ -134,7 +134,7 @@ def test_im2col_backward_of_the_vendors_sample(live: Session) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
-def test_half_precision_goes_in_and_comes_out(live: Session, dtype: "type[np.generic]") -> None:
+def test_half_precision_survives_a_round_trip(live: Session, dtype: "type[np.generic]") -> None:
     arrays = {
         name: np.ones(shape, dtype)
         for name, shape in (("grad_output", (2, 2, 7, 7)), ("input", (2, 2, 7, 7)))
@@ -165,7 +165,7 @@ def test_broken_rules_are_refused_and_nothing_is_left(
     live.run(convolution())
 
 
-def test_a_freed_buffer_is_gone(live: Session) -> None:
+def test_a_freed_buffer_does_not_exist(live: Session) -> None:
     buffer = live.allocate(8)
     buffer.free()
     with pytest.raises(AclrtError) as raised:
@@ -242,7 +242,7 @@ def test_an_unknown_profile_is_refused_by_name(address: str) -> None:
     assert raised.value.code == 107001
 
 
-def test_a_closed_session_is_gone(address: str) -> None:
+def test_a_closed_session_does_not_exist(address: str) -> None:
     with Client(address) as client:
         session = client.open_session()
         session.close()

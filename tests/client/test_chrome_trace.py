@@ -41,7 +41,7 @@ def copy(started_s: float, ended_s: float) -> memory_pb2.CopyEntry:
 def events(
     *entries: stream_pb2.StreamEntry, copies: tuple[memory_pb2.CopyEntry, ...] = ()
 ) -> list[dict[str, Any]]:
-    """The events of a trace of one stream, as whoever opens the file reads them."""
+    """The events of a trace of one stream, as a viewer reads them."""
     stream = session_pb2.StreamTimeline(stream=4, entries=entries)
     timeline = session_pb2.GetTimelineResponse(streams=[stream], copies=copies)
     trace = json.loads(json.dumps(chrome_trace(timeline, process="session on ascend910b-0")))

@@ -142,7 +142,7 @@ def test_operators_are_shown_with_whole_names_and_marks_of_the_source(
     assert output.endswith("* only in the vendor's newer source, not on its page.")
 
 
-def test_without_such_dtypes_there_is_no_footnote(fake: FakeService) -> None:
+def test_without_such_dtypes_the_footnote_is_left_out(fake: FakeService) -> None:
     fake.described = [DESCRIBED[1]]
     assert shown() == ["plain", "ascend310 FLOAT16"]
 
@@ -311,7 +311,7 @@ DECONVOLUTION: dict[str, Any] = {
 
 @pytest.mark.parametrize("number", ["fp", "hp"])
 @pytest.mark.parametrize("place", ["s", "p"])
-def test_a_function_of_ft_dsp_runs_by_its_own_name(
+def test_a_function_of_ft_dsp_runs_by_its_name(
     tmp_path: Path, fake: FakeService, number: str, place: str
 ) -> None:
     function = f"{number}_deconv_grad_filter_{place}"
@@ -367,7 +367,7 @@ def test_an_unknown_operator(
     assert message in failure(monkeypatch, capsys, *command)
 
 
-def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_a_missing_file(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     command = ("run", "aclnnIm2colBackward", "no.json", "no.npz", "-o", "out.npz")
     assert "no.json" in failure(monkeypatch, capsys, *command)
 

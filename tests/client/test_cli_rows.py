@@ -59,7 +59,7 @@ def test_json_keeps_values_and_no_control_character(capsys: pytest.CaptureFixtur
     assert all(" " <= character <= "~" or character == "\n" for character in text)
 
 
-def test_what_a_terminal_shows_stays_as_it_is() -> None:
+def test_terminal_output_is_unchanged() -> None:
     assert printable("Größe 5 [bold]") == "Größe 5 [bold]"
     assert printable("a\tb\u200f") == "a\\tb\\u200f"
 

@@ -56,7 +56,7 @@ def test_a_call_without_a_request_id_is_tried_once(client: Client, fake: FakeSer
     assert fake.calls == ["ListDevices"]
 
 
-def test_every_call_has_a_request_id_of_its_own(client: Client, fake: FakeService) -> None:
+def test_every_call_has_a_unique_request_id(client: Client, fake: FakeService) -> None:
     with client.open_session() as session:
         session.allocate(8)
         session.create_stream()
@@ -66,7 +66,7 @@ def test_every_call_has_a_request_id_of_its_own(client: Client, fake: FakeServic
     assert len(set(given)) == 4
 
 
-def test_a_closed_client_says_so_and_its_transport_is_closed(fake: FakeService) -> None:
+def test_a_closed_client_raises_and_its_transport_is_closed(fake: FakeService) -> None:
     transport = MemoryTransport(fake)
     client = Client(transport=transport)
     client.close()

@@ -308,7 +308,7 @@ def test_a_buffer_of_another_session_is_refused(session: Session, place: str, wa
     assert (raised.value.code, raised.value.parameter) == (107017, place)
 
 
-# Errors that a wire brings
+# Errors from either API
 
 FIELDS: dict[str, str] = {"parameter": "p", "given": "g", "allowed": "a"}
 
@@ -319,7 +319,7 @@ class FailedRpc(grpc.RpcError):
     def __init__(self, info: error_details_pb2.ErrorInfo) -> None:
         packed = AnyMessage()
         packed.Pack(info)
-        status = status_pb2.Status(code=3, message="told", details=[packed])
+        status = status_pb2.Status(code=3, message="reported", details=[packed])
         self._trailers = (("grpc-status-details-bin", status.SerializeToString()),)
 
     @override
@@ -328,7 +328,7 @@ class FailedRpc(grpc.RpcError):
 
     @override
     def details(self) -> str:
-        return "told"
+        return "reported"
 
     @override
     def trailing_metadata(self) -> Any:
@@ -339,11 +339,11 @@ def every_wire(domain: str, code: int, reason: str) -> Mapping[str, OpserveError
     metadata = {"code": str(code), "request_id": "r1"} | FIELDS
     info = error_details_pb2.ErrorInfo(reason=reason, domain=domain, metadata=metadata)
     members = {"code": code, "reason": reason, "domain": domain} | FIELDS
-    problem = json.dumps(members | {"detail": "told", "request_id": "r1"}).encode()
+    problem = json.dumps(members | {"detail": "reported", "request_id": "r1"}).encode()
     return {
         "gRPC": from_rpc_error(FailedRpc(info), address="a"),
         "REST": from_response(400, problem),
-        "batch": error_from_result(Error(**members, message="told")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        "batch": error_from_result(Error(**members, message="reported")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     }
 
 
@@ -356,8 +356,8 @@ def test_a_tbe_error_is_raised_as_the_vendor_raises_it(wire: str) -> None:
     args_dict, message = error.args
     request_id = "" if wire == "batch" else "r1"
     assert args_dict == {"errCode": "E60011", "request_id": request_id} | FIELDS
-    assert message == "told"
-    assert str(error) == "E60011: told"
+    assert message == "reported"
+    assert str(error) == "E60011: reported"
 
 
 @pytest.mark.parametrize("wire", ["gRPC", "REST", "batch"])
@@ -366,7 +366,7 @@ def test_a_deconv_error_has_opserves_own_number_and_name(wire: str) -> None:
     assert type(error) is DeconvError
     assert (error.code, error.name) == (2, "DECONV_PARAM_INVALID")
     assert (error.parameter, error.given, error.allowed) == ("p", "g", "a")
-    assert str(error) == "2 DECONV_PARAM_INVALID: told"
+    assert str(error) == "2 DECONV_PARAM_INVALID: reported"
 
 
 @pytest.mark.parametrize("wire", ["gRPC", "REST", "batch"])

@@ -48,7 +48,7 @@ class FakeApi:
     """The fake service as gRPC calls it.
 
     Attributes:
-        chunks: Sizes of the pieces in which uploads came.
+        chunks: Sizes of the received pieces of uploads.
         open: Calls wait until it is set.
     """
 

@@ -1,4 +1,4 @@
-"""Handles grow within a session, whoever makes them and however calls cross on their way."""
+"""Handles grow within a session, on both sides and in any order of arrival."""
 
 import asyncio
 import contextlib
@@ -97,7 +97,7 @@ class DawdlingTransport(AsyncTransport):
 
 
 async def use(session: AsyncSession) -> None:
-    """Makes handles in each of the ways."""
+    """Makes handles through each entry point."""
     await session.run(convolution())
     await session.allocate(8)
     await session.create_stream()

@@ -146,6 +146,6 @@ def test_null_is_absent_and_unknown_members_are_passed_over() -> None:
         ({"error": 3}, CommandResult),
     ],
 )
-def test_what_a_field_cannot_hold_is_refused(value: Json, kind: type[Message]) -> None:
+def test_a_value_that_does_not_fit_its_field_is_refused(value: Json, kind: type[Message]) -> None:
     with pytest.raises(ValueError, match=r"given|:"):
         from_json(value, kind)

@@ -103,7 +103,7 @@ WRONG: list[tuple[str, Callable[[Half, Any], object], str]] = [
 
 @pytest.mark.parametrize(("parameter", "use", "allowed"), WRONG)
 @pytest.mark.parametrize("wrong", [1, "1", numbers(1)], ids=["int", "str", "array"])
-def test_what_is_no_such_object_is_refused_by_name(
+def test_an_object_of_another_kind_is_refused_by_name(
     halves: tuple[Half, Half, FakeService],
     parameter: str,
     use: Callable[[Half, Any], object],

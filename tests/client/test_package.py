@@ -33,7 +33,7 @@ OF_CONFORMANCE = (
     "opserve_kernels.errors",
     "opserve_kernels.tensor",
 )
-"""What its conformance commands import besides, once they are called."""
+"""Further imports of its conformance commands, at the first call."""
 
 
 def test_the_blocking_client_is_fresh() -> None:
@@ -51,13 +51,13 @@ def test_an_import_waits_for_no_library_of_an_api_nor_of_the_command_line() -> N
     assert not set(names.split(", ")) & set(done.stdout.split())
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_a_missing_name_is_an_attribute_error() -> None:
     name = "Cliant"
     with pytest.raises(AttributeError, match="'opserve_client' has no attribute 'Cliant'"):
         getattr(opserve_client, name)
 
 
-def test_all_names_what_is_there() -> None:
+def test_all_names_existing_objects() -> None:
     loaded_later = {name: getattr(opserve_client, name) for name in opserve_client._ASYNC}
     public = {
         name

@@ -1,4 +1,4 @@
-"""A service that is killed and started again: calls on arrays go on, and the rest is said."""
+"""A restarted service: calls on arrays continue, and other calls raise an error."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ LARGE = convolution(input=numbers(2, 3, 100, 100), grad_output=numbers(2, 4, 100
 
 
 @pytest.mark.parametrize("call", [convolution(), LARGE], ids=["at once", "in steps"])
-def test_a_call_on_arrays_goes_on_after_a_restart(
+def test_a_call_on_arrays_continues_after_a_restart(
     session: Session, fake: FakeService, call: Any
 ) -> None:
     session.run(call)
@@ -47,7 +47,7 @@ def test_a_call_on_arrays_goes_on_after_a_restart(
 
 
 class KilledOnce:
-    """The way to a service that is killed when a method is called first, and started again."""
+    """A connection to a service that is killed at the first call of a method, and restarted."""
 
     def __init__(self, fake: FakeService, method: str) -> None:
         self._fake, self._deadly = fake, method
@@ -108,7 +108,7 @@ USES: list[Use] = [
 
 @pytest.mark.parametrize("reopened", [False, True])
 @pytest.mark.parametrize("use", USES)
-def test_what_a_lost_session_had_is_said_to_be_gone(
+def test_objects_of_a_lost_session_are_reported_as_lost(
     session: Session, fake: FakeService, use: Use, *, reopened: bool
 ) -> None:
     tensor, buffer = session.upload(numbers(4, 3, 3, 3)), session.allocate(8)

@@ -7,7 +7,7 @@ from opserve_client import AclrtError
 from opserve_client.request_forms import request_of
 
 
-def test_a_misspelt_member_is_refused_with_those_that_there_are() -> None:
+def test_a_misspelt_member_is_refused_with_the_existing_ones() -> None:
     with pytest.raises(AclrtError, match=r"quota: .*'sessons'.* device_memory_bytes, sessions, "):
         request_of(CreateTenantRequest, quota={"sessons": 3})
 

@@ -1,4 +1,4 @@
-"""What the REST transport sends and reads, against the routes as they are written down."""
+"""Requests and answers of the REST transport, against the routes of the OpenAPI document."""
 
 import itertools
 import json
@@ -303,7 +303,7 @@ def test_an_http_address_speaks_rest() -> None:
 
 
 class Dripping(httpx2.SyncByteStream):
-    """An answer that never ends, in pieces that come at once; counts the pieces."""
+    """An endless answer in pieces that arrive at once; counts the pieces."""
 
     pieces = 0
 

@@ -124,7 +124,7 @@ def test_a_cleanup_that_fails_is_noted_on_the_first_error(
     assert "107017" in raised.value.__notes__[0]
 
 
-def test_a_mask_decides_which_results_there_are(session: Session) -> None:
+def test_a_mask_selects_the_results(session: Session) -> None:
     result = session.run(convolution(output_mask=[False, True, False]))
     assert result.grad_input is None
     assert result.grad_bias is None
@@ -210,7 +210,7 @@ def test_a_lost_connection_is_reported_as_such(fake: FakeService) -> None:
         session.run(convolution())
 
 
-def test_what_is_no_call_is_refused_here(session: Session) -> None:
+def test_an_object_that_is_no_call_is_refused_locally(session: Session) -> None:
     with pytest.raises(AclnnError, match="call: given str, allowed a call of an operator"):
         session.get_workspace_size("aclnnConvolutionBackward")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

@@ -55,7 +55,7 @@ def verdict_of(service: Service, code: str = "") -> VerifyResponse:
         return client.conformance.verify("one", OUTPUTS, code=code)
 
 
-def test_what_is_missing_travels_and_digests_of_the_rest() -> None:
+def test_missing_arrays_travel_and_digests_of_the_rest() -> None:
     service = Service()
     assert verdict_of(service) == VERDICT
     first = service.asked[0]
@@ -63,7 +63,7 @@ def test_what_is_missing_travels_and_digests_of_the_rest() -> None:
     assert service.sent == [(["grad_weight"], {"grad_bias": DIGESTS["grad_bias"]})]
 
 
-def test_what_the_service_has_dropped_meanwhile_is_sent() -> None:
+def test_arrays_that_the_service_dropped_meanwhile_are_sent() -> None:
     service = Service(invalid_handle("digests", "that of grad_bias", "digests of what is kept"))
     assert verdict_of(service) == VERDICT
     assert service.sent[1:] == [(["grad_bias", "grad_weight"], {})]

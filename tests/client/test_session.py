@@ -67,7 +67,7 @@ def test_a_tensor_of_an_executor_is_named_or_counted(session: Session, name: str
     np.testing.assert_array_equal(other.download(), convolution().input)
 
 
-def test_a_tensor_that_is_not_there_is_refused(session: Session) -> None:
+def test_an_absent_tensor_is_refused(session: Session) -> None:
     plan = session.get_workspace_size(on_device(session))
     with pytest.raises(AclnnError, match="tensor: given bias_sizes, allowed grad_output"):
         plan.executor.set_tensor_buffer("bias_sizes", session.allocate(8))
@@ -83,7 +83,7 @@ def test_closing_ends_the_session_and_its_heartbeat(fake: FakeService) -> None:
 
 
 class Beats:
-    """A service that opens with a very short lease and tells when it was kept alive."""
+    """A service that opens with a very short lease and notifies of each keep-alive."""
 
     def __init__(self, fake: FakeService, *, enough: int) -> None:
         fake.lease_s = 0.003
@@ -115,7 +115,7 @@ async def test_the_heartbeat_of_asyncio_keeps_the_lease(fake: FakeService) -> No
     assert fake.calls.count("KeepAlive") >= 3
 
 
-def test_the_heartbeat_ends_when_the_session_is_gone(fake: FakeService) -> None:
+def test_the_heartbeat_ends_with_the_session(fake: FakeService) -> None:
     fake.lease_s = 0.003
     fake.failures["KeepAlive"] = [refusal(107017, "session", "gone")]
     before = set(threading.enumerate())
@@ -172,7 +172,9 @@ def test_a_failure_to_close_is_raised_and_can_be_retried(client: Client, fake: F
     assert fake.calls.count("CloseSession") == 2
 
 
-def test_a_failure_to_close_does_not_hide_the_users_own(client: Client, fake: FakeService) -> None:
+def test_a_failure_to_close_does_not_hide_the_users_error(
+    client: Client, fake: FakeService
+) -> None:
     fake.failures["CloseSession"] = [refusal(500000, "session", "odd")]
     with pytest.raises(KeyError) as raised, client.open_session():
         raise KeyError("mine")
@@ -180,7 +182,9 @@ def test_a_failure_to_close_does_not_hide_the_users_own(client: Client, fake: Fa
     assert "ends with its lease: 500000" in note
 
 
-async def test_a_failure_to_close_does_not_hide_the_users_own_in_asyncio(fake: FakeService) -> None:
+async def test_a_failure_to_close_does_not_hide_the_users_error_in_asyncio(
+    fake: FakeService,
+) -> None:
     fake.failures["CloseSession"] = [refusal(500000, "session", "odd")]
     async with AsyncClient(transport=AsyncMemoryTransport(fake)) as client:
         with pytest.raises(KeyError) as raised:

@@ -21,13 +21,13 @@ PARA_DICT = {"strides": [1, 1], "padding": [0, 0, 0, 0], "dilations": [1, 1, 1, 
 
 
 class Result(NamedTuple):
-    """What a call of the fake gives."""
+    """The result of a call of the fake."""
 
     res_tensor: Array
 
 
 class FakeSession:
-    """A session whose calls give numbers in order, in the shape of the service's result."""
+    """A session whose calls return numbers in order, in the shape of the service's result."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -151,7 +151,7 @@ def test_a_placeholder_without_its_data_is_refused(
     assert raised.value.code == "E60038"
 
 
-def test_a_placeholder_without_any_data_says_so(fake_session: FakeSession) -> None:
+def test_a_placeholder_without_any_data_raises(fake_session: FakeSession) -> None:
     with install(fake_session, {}), pytest.raises(TbeError, match="none: the data is empty"):
         tvm().placeholder((1,), name="x")
 
@@ -305,7 +305,7 @@ def test_an_entry_that_is_no_integer_has_the_vendors_code(
 
 
 @pytest.mark.parametrize("operator", [Conv2dBackpropInput, Conv2dBackpropFilter])
-def test_what_is_no_list_has_the_code_of_any_wrong_argument(operator: Any) -> None:
+def test_a_value_that_is_no_list_has_the_code_of_any_wrong_argument(operator: Any) -> None:
     with pytest.raises(TbeError, match=r"^E60038: filter_sizes: given 32, allowed a sequence"):
         plain(operator(filter_sizes=32))
 

@@ -81,7 +81,7 @@ def test_uninstalling_twice_does_nothing(session: Session) -> None:
         assert sys.modules["tbe"] is later.modules["tbe"]
 
 
-def test_uninstalling_leaves_what_is_not_ours(session: Session) -> None:
+def test_uninstalling_leaves_foreign_modules(session: Session) -> None:
     installation = install(session, {})
     foreign = ModuleType("tbe.tvm")
     sys.modules["tbe.tvm"] = foreign
@@ -144,7 +144,7 @@ def test_data_is_a_mapping(session: Session) -> None:
 @pytest.mark.parametrize(
     "place", ["tbe.te", "tbe.tvm.compute", "tbe.dsl.vadd", "tbe.dsl.compute.cube_util.im2col_6d"]
 )
-def test_what_is_not_there_says_what_is(place: str) -> None:
+def test_a_missing_name_lists_the_existing_ones(place: str) -> None:
     module, _, name = place.rpartition(".")
     expected = rf"{place}: opserve has tvm\.placeholder, dsl\.conv2d_backprop_input and .* not mix"
     with pytest.raises(AttributeError, match=expected):
@@ -153,7 +153,7 @@ def test_what_is_not_there_says_what_is(place: str) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_what_is_not_there_cannot_be_imported() -> None:
+def test_a_missing_name_cannot_be_imported() -> None:
     with pytest.raises(ImportError, match=r"'vadd' from 'tbe\.dsl'"):
         exec("from tbe.dsl import vadd", {})  # noqa: S102  a line of this file
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'tbe\.common\.utils'$"):

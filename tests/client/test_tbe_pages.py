@@ -30,7 +30,7 @@ def live(service: Addresses) -> Iterator[Session]:
 
 
 def example(page: str, heading: str) -> str:
-    """What stands below the last heading of a page, which ends with its example."""
+    """The text below the last heading of a page, which ends with its example."""
     (path,) = FOLDER.glob(f"{page}_*.txt")
     return path.read_text(encoding="utf-8").rpartition(heading)[2].strip()
 

@@ -98,12 +98,12 @@ def test_a_place_that_cannot_be_is_not_read(session: Session) -> None:
         session.tensor(buffer, (2, -1), "FLOAT").download()
 
 
-def test_what_numpy_makes_an_array_of_is_uploaded(session: Session) -> None:
+def test_array_likes_of_numpy_are_uploaded(session: Session) -> None:
     np.testing.assert_array_equal(session.upload([[1.0, 2.0]]).download(), [[1.0, 2.0]])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("wrong", [[[1], [2, 3]], ["a"], [1j], object(), None])
-def test_what_has_no_elements_of_the_vendor_is_refused_by_name(
+def test_values_without_a_dtype_of_the_vendor_are_refused_by_name(
     session: Session, wrong: Any
 ) -> None:
     with pytest.raises(AclnnError, match=r"(array|dtype): given") as raised:
@@ -120,7 +120,7 @@ def test_a_buffer_is_written_and_read_in_parts(session: Session) -> None:
     assert buffer.read(offset=8) == b""
 
 
-def test_handles_name_what_was_freed(session: Session, fake: FakeService) -> None:
+def test_handles_name_freed_objects(session: Session, fake: FakeService) -> None:
     buffer = session.allocate(8)
     assert repr(buffer) == "<Buffer 1: 8 bytes>"
     buffer.free()

@@ -1,4 +1,4 @@
-"""Uploads and downloads go on from what came through, and notice what was changed on the way."""
+"""Uploads and downloads resume after the bytes that arrived, and detect corruption."""
 
 from collections.abc import Generator, Iterator, Sequence
 
@@ -33,11 +33,11 @@ SEGMENT = 64
 
 
 class Broken(Transport):
-    """A buffer behind a wire that fails after so many bytes, again and again.
+    """A buffer behind a connection that fails repeatedly, each time after some bytes.
 
     Attributes:
         content: Of the buffer.
-        breaks: Bytes that come through before each failure.
+        breaks: Bytes that arrive before each failure.
         carried: Bytes that were sent, those that were lost included.
     """
 

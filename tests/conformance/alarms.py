@@ -33,7 +33,7 @@ Counts = Counter[str]
 
 
 def main() -> int:
-    """Tells every alarm, and how much was judged; returns the exit status."""
+    """Prints every alarm and the number of judged results; returns the exit status."""
     parser = argparse.ArgumentParser(description="False alarms")
     parser.add_argument("--seeds", type=int, default=20, help="seeds, from 0 on")
     seeds: int = parser.parse_args().seeds
@@ -61,7 +61,7 @@ def _of_seed(seed: int, seeds: int) -> tuple[Counts, list[str], float]:
 
 
 def _results(case: Case, seed: int) -> Iterator[tuple[str, str]]:
-    """Each kernel that has the case, and what is said of it if that is no praise."""
+    """Each kernel that has the case, and its verdict unless it passed."""
     expected, before = expected_of(case, seed), memory_of(case, seed)
 
     def alarm(memory: Memory) -> str:

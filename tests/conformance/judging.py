@@ -18,7 +18,7 @@ _RIGHT = (Status.PASSED, Status.MISTRUSTED)  # the second one is about the case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What a kernel made of a case.
+    """The outcome of a kernel on a case.
 
     Attributes:
         code: That it refused a call with that must be refused.
@@ -57,7 +57,7 @@ def copied(case: Case, memory: Memory) -> Memory:
 
 
 def verdict_of(case: Case, expected: ExpectedByOutput, made: Attempt) -> Verdict:
-    """What is said of it."""
+    """Its verdict."""
     if case.is_refused:
         return judge_code(case, None if made.code is None else Code(name=made.code.name), "")
     outputs = [{name: memory[name].elements for name in case.written} for memory in made.after]

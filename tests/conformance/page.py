@@ -1,4 +1,4 @@
-"""docs/reference/conformance-faults.md: which suite sees each fault, and what of a verdict tells.
+"""docs/reference/conformance-faults.md: which suite and which part of a verdict show each fault.
 
 PYTHONPATH=tests python -m conformance.page          # writes it
 PYTHONPATH=tests python -m conformance.page --check  # fails where it is stale

@@ -1,4 +1,4 @@
-"""What of a suite sees each fault: cases where it shows, layers and checks that tell."""
+"""Detection of each fault by a suite: affected cases, and layers and checks that report it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ RIGHT = Kernel()
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """What is known of a fault.
+    """The detection of a fault.
 
     Attributes:
         shows: Cases by operator where what it leaves in memory, or its code, differs from a right
@@ -50,7 +50,7 @@ def cases_of_seed(seed: int, seeds: int) -> list[Case]:
 
 
 def survey(cases: Iterable[Case], seed: int, seen: Mapping[str, Seen]) -> None:
-    """Runs every fault on every case and adds what comes of it."""
+    """Runs every fault on every case and adds the outcomes."""
     for case in cases:
         expected, before = expected_of(case, seed), memory_of(case, seed)
         right = attempt(RIGHT, case, before).trace()

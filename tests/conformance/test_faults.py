@@ -1,4 +1,4 @@
-"""Faults: each is caught by `standard` as the page says, and a right kernel is not accused."""
+"""Faults: `standard` detects each as documented, and passes a right kernel."""
 
 from collections import Counter
 from functools import cache

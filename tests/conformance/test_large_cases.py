@@ -29,7 +29,7 @@ def verdict_on(kernel: Kernel) -> Verdict:
     return verdict_of(LARGE, expected(), attempt(kernel, LARGE, memory_of(LARGE, 0)))
 
 
-def test_a_right_kernel_passes_and_the_verdict_says_how_it_was_judged() -> None:
+def test_a_right_kernel_passes_and_the_verdict_states_how_it_was_judged() -> None:
     verdict = verdict_on(RIGHT)
 
     assert multiply_adds(LARGE) > PROJECTED

@@ -1,4 +1,4 @@
-"""ONNX's test folders: every stored one is read, and what it says our kernels do."""
+"""ONNX's test folders: every stored one is read, and our kernels meet its results."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def write_tensor(folder: Path, name: str, array: Array) -> None:
 
 
 def outputs_of(given: GivenCase) -> dict[str, Array]:
-    """What our kernels make of a case."""
+    """The outcome of our kernels on a case."""
     placed = arrays_of(given.case, 0)
     for name, operand in given.operands.items():
         placed[name].elements[...] = operand

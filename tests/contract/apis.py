@@ -27,7 +27,7 @@ AnySession = Session | AsyncSession
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a client tells of an error, but for the request's id."""
+    """Members of an error at a client, but for the request's id."""
 
     kind: type[OpserveError]
     code: int | str
@@ -52,7 +52,7 @@ async def every_session(service: Addresses, profile: str) -> AsyncGenerator[dict
         yield sessions
 
 
-async def settle(answer: Any) -> Any:  # whatever the client answers
+async def settle(answer: Any) -> Any:  # any answer of the client
     """The answer of a blocking call, or of an async one."""
     return await answer if inspect.isawaitable(answer) else answer
 
@@ -69,7 +69,7 @@ async def run_two_phases(
 
 
 async def refused(session: AnySession, sample: Sample, memory: Mapping[str, Bytes]) -> Refusal:
-    """The refusal that a call ends in, whose bytes nobody reads; nothing is left behind."""
+    """The refusal of a call, without its bytes; all buffers are freed."""
     async with _allocated(session, memory) as buffers:
         with pytest.raises(OpserveError) as raised:
             await _execute(session, sample, buffers)
@@ -100,7 +100,7 @@ async def _allocated(
 
 
 def refusal(error: OpserveError) -> Refusal:
-    """The members of an error that must not depend on the wire."""
+    """The members of an error that must not depend on the API."""
     return Refusal(
         type(error),
         error.code,
@@ -113,7 +113,7 @@ def refusal(error: OpserveError) -> Refusal:
 
 
 def client_scalars(sample: Sample) -> dict[str, Any]:
-    """The arguments that are no tensors, as a program gives them to the client."""
+    """The arguments that are no tensors, as a program passes them to the client."""
     return {name: _plain(value) for name, value in sample.scalars.items()}
 
 

@@ -113,7 +113,7 @@ async def test_samples_run_in_one_call_too(operator: str) -> None:
 async def assert_run_gives(
     session: AnySession, sample: Sample, written: Mapping[str, bytes]
 ) -> None:
-    """session.run gives the bytes of the two phases."""
+    """session.run returns the bytes of the two phases."""
     result = await settle(session.run(_call_on_arrays(sample)))
     for name, output in sample.outputs.items():
         array = getattr(result, name)
@@ -123,7 +123,7 @@ async def assert_run_gives(
 
 
 def expected(sample: Sample, memory: Mapping[str, Bytes]) -> dict[str, Expectation]:
-    """What the operator's oracle says that a sample's call must write."""
+    """Expected outputs of a sample's call, from the operator's oracle."""
     oracle: Any = importlib.import_module(f"kernels.oracles.{sample.operator}")
     expectations: dict[str, Expectation] = oracle.expected(sample, memory)
     return expectations

@@ -72,7 +72,7 @@ def asked(**given: Any) -> dict[str, Any]:
     return given
 
 
-async def test_what_is_wrong_is_refused_as_it_is_in_run(service: Addresses) -> None:
+async def test_wrong_arguments_are_refused_as_in_run(service: Addresses) -> None:
     refused = [asked(warmup=0), asked(repeats=0), asked(min_repeat_ms=-1.0)]
     async with every_session(service, "ascend910b") as sessions:
         for session in sessions.values():

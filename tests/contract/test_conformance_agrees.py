@@ -1,4 +1,4 @@
-"""Over gRPC and REST a client is told the same cases, arrays and verdicts."""
+"""Over gRPC and REST a client gets the same cases, arrays and verdicts."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -51,7 +51,7 @@ async def test_pages_follow_each_other(
     assert [one.id for one in found] == wanted
 
 
-async def test_inputs_are_those_that_anybody_draws(client: AsyncClient) -> None:
+async def test_inputs_are_reproducible(client: AsyncClient) -> None:
     found = await client.conformance.get_inputs(RAN.id, suite="smoke", seed=3)
     drawn = plain_inputs(RAN, arrays_of(RAN, 3))
     assert found.keys() == drawn.keys()

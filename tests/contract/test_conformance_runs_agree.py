@@ -76,7 +76,7 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, api: str) -> 
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_run_that_is_cancelled_keeps_what_it_judged(kept: Addresses, api: str) -> None:
+async def test_a_cancelled_run_keeps_its_judged_cases(kept: Addresses, api: str) -> None:
     async with client_of(kept, api) as client:
         ask = client.conformance
         begun = await ask.run_suite("standard", target="long", profile=PROFILE)
@@ -93,7 +93,7 @@ async def test_a_run_that_is_cancelled_keeps_what_it_judged(kept: Addresses, api
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_what_a_run_may_be_is_checked(kept: Addresses, api: str) -> None:
+async def test_the_bounds_of_a_run_are_checked(kept: Addresses, api: str) -> None:
     async with client_of(kept, api) as client:
         ask = client.conformance
         for code, call in (

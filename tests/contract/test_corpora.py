@@ -51,7 +51,7 @@ def lenient(service: Addresses) -> Iterator[Session]:
 
 
 def convolution(case: Case, grad_output: Floats, input_: Floats, weight: Floats) -> Any:
-    """The gradients of a case; all where it does not say which."""
+    """The gradients of a case; all by default."""
     arguments = case["args"]
     return ConvolutionBackward(
         grad_output=grad_output,
@@ -144,7 +144,7 @@ def counted(shape: list[int], *, is_weight: bool) -> Floats:
 
 
 def as_tensorflow(grad_input: Floats | None, grad_weight: Floats | None) -> Floats:
-    """The one gradient that a case asks for, in TensorFlow's layout."""
+    """The gradient that a case requests, in TensorFlow's layout."""
     if grad_input is not None:
         return grad_input.transpose(0, 2, 3, 1)
     assert grad_weight is not None
@@ -176,7 +176,7 @@ def test_stored_convolutions_are_met(
 
 
 def test_a_transposed_convolution_with_an_output_shape_is_met(session: Session) -> None:
-    """Its last row and column lie under no tap; the reader leaves it out."""
+    """Its last row and column are under no tap; the reader leaves it out."""
     case = stored_case("onnx-node-test_convtranspose_output_shape-0")
     maps = case["maps_to"]
     arguments = {
@@ -268,7 +268,7 @@ def test_calls_recorded_from_torch_are_met_to_the_bit(session: Session, lenient:
 
 @contextmanager
 def refused(case: Case) -> Generator[None]:
-    """The case is refused for the reason that REFUSED gives."""
+    """The case is refused for the reason in REFUSED."""
     with pytest.raises(AclnnError) as refusal:
         yield
     assert refusal.value.code == 161002

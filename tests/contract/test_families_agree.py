@@ -72,7 +72,7 @@ async def npu(service: Addresses) -> AsyncIterator[Mapping[str, AnySession]]:
 
 
 async def outcomes(sessions: Mapping[str, AnySession], call: Any) -> dict[str, Any]:
-    """What each way ends in: the only output, or the refusal."""
+    """The outcome over each API: the only output, or the refusal."""
     found: dict[str, Any] = {}
     for way, session in sessions.items():
         try:
@@ -83,7 +83,7 @@ async def outcomes(sessions: Mapping[str, AnySession], call: Any) -> dict[str, A
 
 
 async def refused(sessions: Mapping[str, AnySession], call: Any) -> Refusal:
-    """The refusal that every way ends in."""
+    """The refusal over every API."""
     found = await outcomes(sessions, call)
     first: Refusal = found["gRPC, blocking"]
     assert isinstance(first, Refusal), first

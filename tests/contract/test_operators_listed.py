@@ -1,4 +1,4 @@
-"""Over every way, the operators are described alike, and as the registry has them."""
+"""Every API describes the operators as the registry does."""
 
 import json
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def test_an_unknown_operator_is_refused_alike_over_every_way(service: Addresses,
     ("method", "route"),
     [("GET", "/v1/operators/aclnnMatmul"), ("POST", "/v1/operators/aclnnMatmul:run")],
 )
-def test_a_route_of_an_unknown_operator_names_those_that_there_are(
+def test_a_route_of_an_unknown_operator_names_the_existing_ones(
     service: Addresses, method: str, route: str
 ) -> None:
     answer = httpx2.request(method, f"{service.rest}{route}")
@@ -107,6 +107,6 @@ def plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_numbers(members: Members) -> dict[str, Any]:
-    """A limit without a greatest value says so by null, which protobuf leaves out."""
+    """A limit without a greatest value has null, which protobuf leaves out."""
     values = {key: int(value) if key in {"least", "most"} else value for key, value in members}
     return {**values, "most": values.get("most")} if "least" in values else values

@@ -76,7 +76,7 @@ async def test_a_refusal_that_a_definition_expects_is_judged_by_its_code(
     assert statuses == ["PASSED", "FAILED", "FAILED"]
 
 
-async def test_a_layer_goes_from_a_problem_string_to_a_verdict(client: AsyncClient) -> None:
+async def test_a_layer_is_converted_from_a_problem_string_and_judged(client: AsyncClient) -> None:
     ask = client.conformance
     read = await ask.read_cases("benchdnn", f"{PROBLEM}\nic4\n", profile="reference", fill="tiny")
     (line,) = read.definitions

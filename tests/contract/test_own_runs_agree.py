@@ -48,7 +48,7 @@ async def at_its_end(client: AsyncClient, run: Run) -> Run:
 
 
 @pytest.mark.parametrize("api", ["grpc", "rest"])
-async def test_own_cases_are_run_and_kept_by_the_name_that_they_are_given(
+async def test_own_cases_are_run_and_stored_under_their_given_name(
     kept: Addresses, api: str
 ) -> None:
     async with AsyncClient(getattr(kept, api)) as client:

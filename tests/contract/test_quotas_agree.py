@@ -1,4 +1,4 @@
-"""Over gRPC and REST, alone and in a batch, a client is told the same of a quota that is used."""
+"""Over gRPC and REST, alone and in a batch, a client gets the same error for a used quota."""
 
 import json
 from collections.abc import Callable, Mapping

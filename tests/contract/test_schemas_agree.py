@@ -26,7 +26,7 @@ KINDS: dict[Any, object] = {
     bool: FieldDescriptor.TYPE_BOOL,
     str: FieldDescriptor.TYPE_STRING,
 }
-"""How a schema's types travel; every other one is a dataclass with a message of its name."""
+"""Wire types of a schema's types; every other one is a dataclass with a message of its name."""
 
 
 def message_of(name: str) -> Descriptor:

@@ -1,4 +1,4 @@
-"""Over gRPC and REST standards of others are told beside the layers, and gate where asked to."""
+"""Over gRPC and REST foreign standards are reported beside the layers, and gate on request."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Over gRPC and REST a client waits for a device, is told how, and goes away, alike."""
+"""Over gRPC and REST a client waits for a device, gets its position and disconnects, alike."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
 
 @pytest.fixture
 async def lab(deployment: Deployment, api: str) -> AsyncGenerator[AsyncClient]:
-    """A client of a tenant that may ask for priority 2."""
+    """A client of a tenant that may request priority 2."""
     async with deployment.client(api) as admin:
         await admin.admin.create_tenant("lab", priority_limit=2)
         key = (await admin.admin.create_key("lab", "ci")).text
@@ -89,7 +89,7 @@ async def _waits(client: AsyncClient) -> None:
         ({"exclusive_s": 1e9, "exclusive": True}, 107000, "0 (the default) to 600.0"),
     ],
 )
-async def test_what_can_never_be_met_is_refused_at_once(
+async def test_a_request_that_can_never_be_met_is_refused_at_once(
     lab: AsyncClient, asked: dict[str, object], code: int, allowed: str
 ) -> None:
     with pytest.raises(OpserveError) as refusal:

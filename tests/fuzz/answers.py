@@ -1,4 +1,4 @@
-"""What schemathesis checks of each answer beside its own checks; loaded by it as its hooks."""
+"""Checks of schemathesis on each answer beside its own; loaded as its hooks."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """The real gRPC API under requests that no client writes: refused clearly, and nothing is left.
 
-`make fuzz` sends more: OPSERVE_FUZZ_TIMES says how many times as many, OPSERVE_FUZZ_SEED which.
+`make fuzz` sends more: OPSERVE_FUZZ_TIMES is the factor, OPSERVE_FUZZ_SEED the seed.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ ANSWER_S = 300.0
 """Seconds after which a call hangs, on any machine."""
 PROFILES = ("ascend910b", "ascend310p", "ft78ne")
 WRONG = {"UNKNOWN", "CANCELLED", "UNAVAILABLE"}
-"""Codes that no request may come to; INTERNAL is that of kernels that fail, and no other."""
+"""Codes that no request may end in; INTERNAL is for kernels that fail, and nothing else."""
 
 
 @dataclass

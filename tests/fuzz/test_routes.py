@@ -1,6 +1,6 @@
 """Every route under requests that schemathesis makes of the OpenAPI document, with keys.
 
-`make fuzz` sends more: OPSERVE_FUZZ_TIMES says how many times as many, OPSERVE_FUZZ_SEED which.
+`make fuzz` sends more: OPSERVE_FUZZ_TIMES is the factor, OPSERVE_FUZZ_SEED the seed.
 """
 
 import asyncio

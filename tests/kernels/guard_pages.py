@@ -1,4 +1,4 @@
-"""Memory that borders on pages nobody may touch: a kernel that leaves it dies at once."""
+"""Memory beside inaccessible guard pages: a kernel that leaves its memory is killed at once."""
 
 import ctypes
 import faulthandler
@@ -20,16 +20,16 @@ _mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
 class Side(StrEnum):
-    """Where the page begins that nobody may touch."""
+    """The side of the inaccessible page."""
 
     BEFORE = "before the first byte"
     BEHIND = "behind the last byte"
 
 
 def beside_guard_pages(content: Bytes, side: Side) -> Bytes:
-    """A copy between two fences, of which one lies directly beside it.
+    """A copy between two guard pages, one of them directly beside it.
 
-    It lives as long as the array: fences are never taken down, so this is for processes that end.
+    It lives as long as the array: guard pages are never removed, so this is for short processes.
     """
     pages = -(-content.size // _PAGE) * _PAGE
     memory = np.frombuffer(mmap.mmap(-1, pages + 2 * _PAGE), np.uint8)

@@ -35,7 +35,7 @@ class Iterations:
         self._places.clear()
 
     def _call(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        self.count += frame in self._places  # a generator that goes on
+        self.count += frame in self._places  # a generator that continues
         self._places[frame] = frame.f_lasti
         return self._step
 

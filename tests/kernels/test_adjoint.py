@@ -33,7 +33,7 @@ laws = settings(max_examples=100, deadline=None, derandomize=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
-    """How a call is computed, and the numbers that it is given."""
+    """The profile and dtype of a computation, and its input values."""
 
     profile: str
     dtype: DataType
@@ -256,7 +256,7 @@ def blocked(draw: st.DrawFn) -> Blocked:
 
 
 def _result(sample: Sample, **given: Doubles) -> Doubles:
-    """What a TBE call writes for these operands."""
+    """Outputs of a TBE call for these operands."""
     buffers = sample.buffers()
     for name, array in given.items():
         sample.inputs[name].view(buffers[name])[...] = array

@@ -10,7 +10,7 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import kernels_of
 
 ALLOCATES = "NRT_MemInfo_alloc"
-"""How the names begin of what compiled code asks numba's runtime for memory with."""
+"""Prefixes of the functions with which compiled code allocates memory in numba's runtime."""
 
 
 def test_no_compiled_loop_allocates_memory() -> None:

@@ -1,4 +1,4 @@
-"""What is refused, with which code and parameter; tables, rules and samples tell the same."""
+"""Refusals with code and parameter: tables, rules and samples agree."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def _spelled(status: AnyStatus) -> str:
 
 
 def _table(operator: str) -> list[Row]:
-    """The rows of an operator's error table: code, parameter, rule, who states it."""
+    """The rows of an operator's error table: code, parameter, rule and source."""
     text = (_OPERATORS / operator / "README.md").read_text(encoding="utf-8")
     lines = text.split("\n## Errors\n")[1].split("\n## ")[0].splitlines()
     rows: list[Row] = []

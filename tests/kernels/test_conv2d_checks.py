@@ -1,4 +1,4 @@
-"""What the TBE operators refuse: order of the rules, limits, profiles, and what they infer."""
+"""Refusals of the TBE operators: order of rules, limits, profiles; and inferred values."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -135,7 +135,7 @@ _DW_IN_ORDER: tuple[Break, ...] = (
 
 
 def _paths(changes: Mapping[str, Any]) -> set[str]:
-    """What changes touch: arguments, and parts of tensors."""
+    """Arguments and parts of tensors that changes touch."""
     found: set[str] = set()
     for path, value in changes.items():
         found |= {f"{path}.{part}" for part in (value if path in _TENSORS and value else ("",))}

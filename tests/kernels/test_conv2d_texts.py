@@ -1,4 +1,4 @@
-"""What refusals of the TBE operators say: what was given, what is allowed, and why."""
+"""Texts of the TBE operators' refusals: the given and the allowed value, and the reason."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -129,7 +129,7 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
         ),
     ],
 )
-def test_a_refusal_says_what_was_given_and_where_the_allowed_is_from(
+def test_a_refusal_states_the_given_value_and_the_source_of_the_allowed_one(
     sample: Sample, changes: Mapping[str, Any], message: str
 ) -> None:
     assert _message(sample, changes) == message

@@ -137,7 +137,7 @@ def test_grad_weight_of_groups_in_bf16_passes_through_float16() -> None:
     assert grad_weight[1] == np.float32(np.float16(1.0078125**2)), "rounded to FLOAT16"
 
 
-def test_grad_input_is_rounded_to_the_computed_dtype_before_its_own() -> None:
+def test_grad_input_is_rounded_to_the_computed_dtype_before_the_output_dtype() -> None:
     sample = convolution(
         "two roundings",
         (1, 1, 1),
@@ -211,7 +211,7 @@ def test_infinite_float16_operand_is_not_cast_and_its_results_saturate_on_older_
     assert set(found.values()) == {65504}
 
 
-def test_infinite_float16_operand_stays_so_beside_a_cast_one_on_older_profiles() -> None:
+def test_infinite_float16_operand_stays_infinite_beside_a_cast_one_on_older_profiles() -> None:
     dtypes = (DataType.FLOAT16, DataType.FLOAT, DataType.FLOAT)
 
     found = _one_product("inf", np.inf, 0.25, dtypes=dtypes, cube_math_type=1, profile="ascend910")

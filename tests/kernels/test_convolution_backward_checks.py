@@ -1,4 +1,4 @@
-"""What aclnnConvolutionBackward accepts and refuses on each profile, and in which order."""
+"""Arguments that aclnnConvolutionBackward accepts and refuses on each profile, in order."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -310,7 +310,7 @@ def test_cube_math_type_is_accepted_where_the_profile_computes_so(
     ("profile", "dtype"),
     [("ascend910b", DOUBLE), *((profile, dtype) for profile in OLDER for dtype in (BF16, DOUBLE))],
 )
-def test_dtype_that_the_profile_lacks_is_refused_whatever_cube_math_type(
+def test_dtype_that_the_profile_lacks_is_refused_for_every_cube_math_type(
     profile: str, dtype: DataType, cube_math_type: int
 ) -> None:
     scalars = {"cube_math_type": cube_math_type, "profile": profile}

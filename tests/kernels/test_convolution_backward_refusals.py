@@ -1,4 +1,4 @@
-"""What a refusal of aclnnConvolutionBackward says: the value as given, and who supports it."""
+"""Texts of aclnnConvolutionBackward's refusals: the given value, and profiles that support it."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""How large a transposed convolution makes grad_output, and where another size is refused."""
+"""The size of grad_output of a transposed convolution, and the refusal of any other."""
 
 from dataclasses import replace
 from typing import Any

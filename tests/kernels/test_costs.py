@@ -55,7 +55,7 @@ def test_a_direct_product_costs_no_less_than_what_it_multiplies_and_moves(
     assert _direct_cost(product, one) >= least
 
 
-def test_a_transformed_weight_costs_what_its_page_says() -> None:
+def test_a_transformed_weight_costs_what_its_page_states() -> None:
     """At each point: products, tiles that are read for every channel, kernels that are written."""
     channels = LANES * TILE_ROWS
     one = convolution(edge=12, inputs=channels, outputs=channels)

@@ -92,7 +92,7 @@ def test_vendors_example_with_its_pattern_of_values() -> None:
 
 
 def _rand(count: int) -> NDArray[np.int64]:
-    """The rand() that the C standard gives as an example, from seed 1."""
+    """The example rand() of the C standard, from seed 1."""
     drawn = np.empty(count, dtype=np.int64)
     state = 1
     for i in range(count):

@@ -1,4 +1,4 @@
-"""What deconv_grad_filter refuses, in which order, and what lies just inside its bounds."""
+"""Refusals of deconv_grad_filter, their order, and values just inside its bounds."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -86,7 +86,7 @@ _IN_ORDER: tuple[tuple[str, dict[str, Any]], ...] = (
     ("dw_data", {"dw_data": tensor_of("dw_data", shape=(2, 2, 18))}),
 )
 _ENDS_WITH = {"kernel_h": "param", "kernel_w": "param", "core_mask": "core_mask"}
-"""What is missing no longer once another argument is given."""
+"""Arguments that are optional once another one is given."""
 _PAIRS = [
     (first, second)
     for first, second in combinations(_IN_ORDER, 2)
@@ -187,7 +187,7 @@ def test_numbers_are_refused_just_outside_their_limits_only(limit: Limit) -> Non
 
 
 def _allowed(sample: Sample) -> str:
-    """What a refusal says is allowed; nothing where there is none."""
+    """The allowed values of a refusal; empty where there is none."""
     try:
         plan_of(sample)
     except InvalidArgument as refusal:

@@ -1,4 +1,4 @@
-"""What an operator tells of itself is what its schema, support and checks are made of."""
+"""The description of an operator agrees with its schema, support and checks."""
 
 from dataclasses import fields, is_dataclass
 
@@ -40,7 +40,7 @@ def test_tensors_and_outputs_are_described_as_such(name: str) -> None:
 
 
 @each_operator
-def test_every_parameter_is_described_by_a_sentence_of_its_own(name: str) -> None:
+def test_every_parameter_is_described_by_a_separate_sentence(name: str) -> None:
     descriptions = [parameter.description for parameter in described(name).parameters]
     assert all(0 < len(text) < LONGEST and text.endswith(".") for text in descriptions)
     assert len(set(descriptions)) == len(descriptions)
@@ -78,7 +78,7 @@ def test_support_names_known_profiles_and_the_profiles_name_it(name: str) -> Non
 
 
 @each_operator
-def test_what_only_the_source_has_is_among_the_dtypes(name: str) -> None:
+def test_dtypes_of_the_source_alone_are_among_the_dtypes(name: str) -> None:
     for row in described(name).support:
         assert set(row.source_only) <= set(row.dtypes)
 

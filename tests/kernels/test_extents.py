@@ -1,4 +1,4 @@
-"""Positions that 64 bits cannot say are refused; just below, the numbers are right."""
+"""Positions beyond 64 bits are refused; just below, the numbers are right."""
 
 from collections.abc import Mapping
 from typing import Any

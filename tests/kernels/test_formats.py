@@ -107,7 +107,7 @@ def test_group_dict_of_groups_has_the_channels_of_one_group() -> None:
 
 @laws
 @given(weights())
-def test_superblocks_share_channels_in_whole_blocks_or_there_is_one(drawn: tuple[Any, int]) -> None:
+def test_superblocks_share_channels_in_whole_blocks_or_are_single(drawn: tuple[Any, int]) -> None:
     blocks = superblocks(*drawn)
 
     if blocks.extend < blocks.groups:
@@ -239,7 +239,7 @@ def test_strided_arrays_are_read_as_they_are() -> None:
         (lambda: group_dict((4, 3, 1, 1), -2), "groups: given -2, allowed divisors"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_was_given_and_what_is_allowed(
+def test_values_that_do_not_fit_are_refused_with_the_given_and_the_allowed_one(
     call: Any, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -267,7 +267,7 @@ _IMAGE, _BLOCKS, _WEIGHT = np.ones((2, 3, 4, 5)), np.ones((2, 1, 4, 5, 16)), np.
         (fractal_z_shape, (4,), "shape_nchw: given 4, allowed a sequence of integers"),
     ],
 )
-def test_what_is_of_another_kind_is_a_type_error(
+def test_a_value_of_another_kind_is_a_type_error(
     function: Any, arguments: tuple[Any, ...], message: str
 ) -> None:
     with pytest.raises(TypeError, match=message):

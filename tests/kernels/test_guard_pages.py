@@ -45,7 +45,7 @@ def kernels() -> None:
 
 @pytest.fixture
 def progress() -> Iterator[mmap.mmap]:
-    """How many calls a child has begun, which outlives it."""
+    """The number of calls that a child has begun, in memory that outlives it."""
     with mmap.mmap(-1, 8) as shared:
         yield shared
 

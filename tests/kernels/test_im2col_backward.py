@@ -126,7 +126,7 @@ def test_sums_are_rounded_to_the_columns_dtype_and_then_cast() -> None:
 @pytest.mark.parametrize(
     ("profile", "expected_"), [("ascend910b", np.inf), ("ascend910", 65504), ("reference", np.inf)]
 )
-def test_what_exceeds_float16_is_infinite_or_its_greatest_value(
+def test_values_beyond_float16_are_infinite_or_its_greatest_value(
     profile: str, expected_: float
 ) -> None:
     dtypes = (DataType.FLOAT16, DataType.FLOAT16)

@@ -1,4 +1,4 @@
-"""Indices come from parameters and workspaces: clients map tensors and change them at any time."""
+"""Indices are read from parameters and workspaces: clients may change mapped tensors."""
 
 import ast
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ KERNELS = Path(opserve_kernels.operator.__file__).parent
 WITHOUT_KERNELS = {"cases", "verdict"}
 WHOLE_NUMBERS = {f"np.{kind}{bits}" for kind in ("int", "uint") for bits in (32, 64)}
 WORKSPACE = "scratch"
-"""What kernels call the workspace, which no client sees (core/memory.py)."""
+"""Names of the workspace in kernels, which no client sees (core/memory.py)."""
 
 MEASURED = "line"
 """A part of the workspace that ranges.py loads values into; it compares their exponents."""
 
 
 def whole_number_views(tree: ast.AST) -> Iterator[str]:
-    """What a module reads as whole numbers that could be indices."""
+    """Views of a module as whole numbers that could be indices."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=viewed, attr="view"), args=[kind, *_]):
@@ -41,6 +41,6 @@ def test_no_kernel_reads_whole_numbers_from_a_tensor() -> None:
     assert others == {MEASURED}, "tensors are floats and halves, nothing else"
 
 
-def test_the_search_finds_what_it_looks_for() -> None:
+def test_the_search_finds_a_planted_index() -> None:
     planted = ast.parse("table = tensors[0].view(np.int32); x = tensors[1].view(np.float32)")
     assert list(whole_number_views(planted)) == ["tensors[0]"]

@@ -1,4 +1,4 @@
-"""The outputs that a caller who gave none would make."""
+"""Inferred outputs of a call without any."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,6 +1,6 @@
-"""What every kernel promises, whatever it computes: its memory, its slices, its inputs.
+"""The contract of every kernel: its memory, its slices, its inputs.
 
-Every sample runs on its own profile and on `reference`, which takes whatever another one takes.
+Every sample runs on its own profile and on `reference`, which takes every call of the others.
 """
 
 from dataclasses import replace

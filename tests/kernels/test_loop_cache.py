@@ -1,4 +1,4 @@
-"""Where compiled loops are kept, without compiling any."""
+"""The cache of compiled loops, without compiling any."""
 
 import fcntl
 import json

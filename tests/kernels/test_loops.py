@@ -1,4 +1,4 @@
-"""What compiled loops rely on in numba: names without numbers, bound when code is loaded."""
+"""Properties of numba that compiled loops rely on: stable names, bound at load time."""
 
 import json
 import os

@@ -258,7 +258,7 @@ def test_every_check_is_reached_by_the_sample_of_a_row(
 
 
 def _checks_in(path: Path) -> Iterator[Site]:
-    """Where a module raises, or calls what may."""
+    """Places where a module raises, or calls code that may."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _may_raise(node)):
             yield str(path), node.lineno

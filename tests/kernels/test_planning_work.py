@@ -1,4 +1,4 @@
-"""Planning takes few loop iterations, whatever the sizes of a call: it runs in the event loop."""
+"""Planning takes few loop iterations for all sizes of a call: it runs in the event loop."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -108,7 +108,7 @@ def test_a_call_larger_than_any_device_is_refused_after_all_rules_of_the_vendor(
     assert refusal.value.allowed == f"at most {MOST_ELEMENTS}"
 
 
-def test_a_rule_of_the_vendor_comes_before_the_bound_on_elements() -> None:
+def test_a_rule_of_the_vendor_is_checked_before_the_bound_on_elements() -> None:
     case = VAST_CALL.case()
     broken = replace(case, arguments={**case.arguments, "bias_sizes": (4,)})
     with pytest.raises(InvalidArgument) as refusal:

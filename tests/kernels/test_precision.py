@@ -83,7 +83,7 @@ def test_every_16_bit_pattern_but_minus_0_widens_as_numpy_widens_it(dtype: DataT
 
 
 @pytest.mark.parametrize("dtype", [DataType.FLOAT16, DataType.BF16])
-def test_every_16_bit_pattern_but_minus_0_survives_the_way_there_and_back(dtype: DataType) -> None:
+def test_every_16_bit_pattern_but_minus_0_survives_a_round_trip(dtype: DataType) -> None:
     patterns = np.arange(0x10000, dtype=np.uint16)
     numbers = ~np.isnan(patterns.view(NUMPY_DTYPES[dtype]).astype(np.float32))
 

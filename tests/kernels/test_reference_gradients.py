@@ -248,7 +248,7 @@ def test_only_the_diagonal_of_a_superblock_is_kept(groups: int, extend: int) -> 
     assert np.all(weight[expected == 0] == 0)
 
 
-def test_an_image_of_fewer_channels_is_followed_by_zeros_and_written_as_far_as_it_goes() -> None:
+def test_an_image_of_fewer_channels_is_padded_with_zeros_and_written_in_its_size() -> None:
     generator = np.random.default_rng(12)
     image, weight = generator.standard_normal((6, 3)), generator.standard_normal((2, 4, 4))
     output, padded = np.full((7, 3), np.nan), np.zeros((8, 3))
@@ -267,7 +267,7 @@ def test_an_image_of_fewer_channels_is_followed_by_zeros_and_written_as_far_as_i
     np.testing.assert_allclose(output, expected[:7], rtol=0, atol=1e-14)
 
 
-def test_float16_results_saturate_where_the_call_says_so() -> None:
+def test_float16_results_saturate_on_request() -> None:
     image, weight = np.full((8, 3), 300.0), np.full((2, 4, 4), 300.0)
     saturated, infinite = np.zeros((2, 8, 3), dtype=np.float16)
     for number_format, result in ((FLOAT16_SATURATED, saturated), (DOUBLE, infinite)):

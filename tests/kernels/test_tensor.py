@@ -48,21 +48,21 @@ def test_usual_views_have_a_place_for_each_element(
 
 
 @pytest.mark.parametrize("spelling", ["FLOAT16", "ACL_FLOAT16", 1])
-def test_data_type_goes_by_its_name_the_vendors_spelling_or_the_vendors_number(
+def test_data_type_is_given_by_name_the_vendors_spelling_or_the_vendors_number(
     spelling: object,
 ) -> None:
     assert member_of(spelling, DataType) is DataType.FLOAT16
 
 
 @pytest.mark.parametrize("spelling", ["NCL", "ACL_FORMAT_NCL", 47])
-def test_format_goes_by_its_name_the_vendors_spelling_or_the_vendors_number(
+def test_format_is_given_by_name_the_vendors_spelling_or_the_vendors_number(
     spelling: object,
 ) -> None:
     assert member_of(spelling, Format) is Format.NCL
 
 
 @pytest.mark.parametrize("spelling", ["FRACTAL_Z_3D", "ACL_FRACTAL_Z_3D", 33])
-def test_fractal_z_3d_goes_by_the_vendors_spelling_which_has_no_format_in_it(
+def test_fractal_z_3d_has_the_vendors_spelling_which_has_no_format_in_it(
     spelling: object,
 ) -> None:
     assert member_of(spelling, Format) is Format.FRACTAL_Z_3D
@@ -80,6 +80,6 @@ def test_spelling_that_the_vendor_lacks_is_no_data_type(spelling: object) -> Non
     assert member_of(spelling, DataType) is None
 
 
-def test_every_member_goes_by_its_number() -> None:
+def test_every_member_is_given_by_its_number() -> None:
     assert all(member_of(dtype.acl_number, DataType) is dtype for dtype in DataType)
     assert all(member_of(tag.acl_number, Format) is tag for tag in Format)

@@ -1,4 +1,4 @@
-"""Parts of a workspace lie apart, aligned; those of stages that are done are used again."""
+"""Parts of a workspace are aligned and do not overlap; parts of finished stages are reused."""
 
 from opserve_kernels.workspace import Workspace
 
@@ -9,7 +9,7 @@ def test_parts_are_contiguous() -> None:
     assert workspace.size_bytes == 5 * 512
 
 
-def test_what_passes_is_used_again_and_the_farthest_end_counts() -> None:
+def test_passed_results_are_reused_and_the_farthest_end_counts() -> None:
     workspace = Workspace()
     kept = workspace.reserve(1)
     with workspace.passing():

@@ -1,4 +1,4 @@
-"""What runs of a call leave in each part of its workspace."""
+"""Bytes that runs of a call leave in each part of its workspace."""
 
 import numpy as np
 from numpy.typing import NDArray

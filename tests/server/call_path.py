@@ -1,4 +1,4 @@
-"""The way of one call through the front: which files of the server run, and which calls they nest.
+"""The path of one call through the front: files of the server that run, and nested functions.
 
 Counted is what runs in the call's own tasks: beneath an API's entry, and in the task that gives an
 executed call to its worker. What a worker's answer sets off, and what all calls share (heartbeats,
@@ -26,7 +26,7 @@ _ENTRIES = (
 
 @dataclass
 class CallPath:
-    """What ran while a call was recorded.
+    """Files and functions that ran while a call was recorded.
 
     Attributes:
         files: Files of the server, in the order in which they were entered.

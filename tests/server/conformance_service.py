@@ -1,4 +1,4 @@
-"""Conformance as the APIs in a test have it; nobody asks it unless the test does."""
+"""Conformance services for tests of the APIs."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ HISTORY_LIMITS = HistoryLimits(runs=3, baselines=2, report_bytes=2**20)
 
 
 def idle_conformance(service: Service) -> Conformance:
-    """Without a process of its own while nothing is asked."""
+    """A conformance service that starts no process before its first call."""
     return conformance_of(service, ConformanceWorkers(1), None)
 
 

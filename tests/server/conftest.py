@@ -1,4 +1,4 @@
-"""Databases for stores: a file of SQLite, and one on a PostgreSQL server that runs."""
+"""Databases for stores: an SQLite file, and one on a running PostgreSQL server."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A service with a store, behind both APIs, and clients of it: what an administrator works on."""
+"""A deployment for administrators' tests: a service with a store, both APIs, and clients."""
 
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -35,7 +35,7 @@ APIS = ("grpc", "rest")
 
 
 class Clock:
-    """Seconds since 1970 that pass when a test says so."""
+    """Seconds since 1970, set by the test."""
 
     now = NOW
 
@@ -74,7 +74,7 @@ class Deployment:
 
 @asynccontextmanager
 async def open_deployment(url: str) -> AsyncGenerator[Deployment]:
-    """A farm on a store without tenants, whose administrator has been made."""
+    """A deployment on a store without tenants, with an administrator."""
     clock, accounts, device = Clock(), Accounts(), FakeDevice()
     refused = RefusedCalls(limit=100, clock=clock)
     service = Service([device], limits=LIMITS, accounts=accounts, observe=refused.observe)
@@ -133,7 +133,7 @@ def _apis(
 
 
 async def refusal(call: Awaitable[object]) -> OpserveError:
-    """What a call was refused with."""
+    """The error of a refused call."""
     with pytest.raises(OpserveError) as caught:
         await call
     return caught.value

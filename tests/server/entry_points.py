@@ -1,4 +1,4 @@
-"""Both APIs of one service behind a guard with keys, and every way in, found by itself."""
+"""Both APIs of one service behind a guard with keys, and an enumeration of every entry point."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -107,7 +107,7 @@ async def open_entry_points(
 
 
 def headers(key: str | None) -> dict[str, str]:
-    """What says who calls; nothing for None."""
+    """Headers that identify the caller; none for None."""
     return {} if key is None else {"authorization": f"Bearer {key}"}
 
 

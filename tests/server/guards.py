@@ -38,7 +38,7 @@ def keyless_guard(accounts: Accounts | None = None) -> Guard:
 
 
 async def admitted(guard: Guard, credentials: Credentials, scope: Scope | None) -> Principal:
-    """Who a guard says it is."""
+    """The principal that a guard recognises."""
     call = Call(api="grpc", method="", request_id="", headers={})
     guard.enter(call, credentials, scope).leave()
     await guard.admit(call, scope)
@@ -52,7 +52,7 @@ def principal(tenant: str, *scopes: Scope) -> Principal:
 
 
 def record(key: str, principal_of_key: Principal, **known: float) -> KeyRecord:
-    """What a directory knows of a key."""
+    """The record of a key in a directory."""
     digest = sha256_of(key)
     return KeyRecord(
         id=digest.hex()[:8], sha256=digest, principal=principal_of_key, created_at=0.0, **known
@@ -61,7 +61,7 @@ def record(key: str, principal_of_key: Principal, **known: float) -> KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class ServiceWithKeys:
-    """A guard with keys that open, and others that do not.
+    """A guard with valid keys and invalid ones.
 
     Attributes:
         guard: Of tenants "lab" and "mill", and of "gone", which is disabled.
@@ -69,7 +69,7 @@ class ServiceWithKeys:
         mill: The same of the other.
         metrics: A key of the one that may read metrics alone.
         operate: A key of the one that may do all but that.
-        closed: Keys that open nothing, by what is wrong with them.
+        closed: Rejected keys, by their defect.
     """
 
     guard: Guard

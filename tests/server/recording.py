@@ -110,7 +110,7 @@ RESULTS: dict[type[Command], Result] = {
     core.QueryEvent: results.Queried(complete=True),
     core.EventElapsedTime: results.Elapsed(elapsed_ms=1.5),
 }
-"""What the core answers; everything else is Done."""
+"""Answers of the core; every other command is Done."""
 
 ENTRIES = (
     HistoryEntry(
@@ -151,13 +151,13 @@ class RecordingService(Service):
     Attributes:
         asked: Each call as (session, request id, commands).
         others: Each other call by name, with what it was given.
-        written: Bytes that came through `write`.
+        written: Bytes that `write` received.
         content: What `read` reads.
         error: Raised by every call, where it is set.
-        devices: What list_devices tells.
-        observe: Told of calls.
+        devices: The answer of list_devices.
+        observe: Receives observations of calls.
         accounts: That of LOCAL alone.
-        uploads: Bodies that come.
+        uploads: Bodies that arrive.
     """
 
     asked: list[tuple[str, str, list[Command]]] = field(

@@ -165,7 +165,7 @@ DOMAINS: Mapping[type[AnyStatus], str] = {
 
 
 def members_of(error: OpserveError) -> dict[str, float]:
-    """What a face tells of an error of some classes beside its words."""
+    """Metadata of an error beside its message, for some classes."""
     match error:
         case errors.ExecutionFailed():
             return {"executor": 4}

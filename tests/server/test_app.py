@@ -91,7 +91,7 @@ async def test_a_service_announces_itself_serves_and_drains(
 
 
 def _check_log(lines: list[dict[str, Any]]) -> None:
-    """It says that the service starts and that it needs no key, and not again that it is ready."""
+    """It reports that the service starts without keys, and not again that it is ready."""
     assert {"time", "level", "logger", "message"} <= lines[0].keys()
     assert [line for line in lines if line["level"] not in {"INFO", "WARNING"}] == []
     messages = [line["message"] for line in lines]

@@ -1,4 +1,4 @@
-"""A request's way through the front is short: recorded live, over both wires."""
+"""The path of a request through the front is short: recorded live, over both APIs."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -38,7 +38,7 @@ SIZES = {
 
 @dataclass
 class Front:
-    """A session over both wires, with tensors for a call."""
+    """A session over both APIs, with tensors for a call."""
 
     channel: grpc.aio.Channel
     rest: httpx2.AsyncClient
@@ -152,7 +152,7 @@ async def test_the_call_path_of_phase_one_is_short_over_rest(front: Front) -> No
     assert len(chain) <= 6, chain
 
 
-async def test_the_way_of_phase_two_is_short(front: Front) -> None:
+async def test_the_call_path_of_phase_two_is_short(front: Front) -> None:
     executor = await front.plan_over_rest()  # the first call over REST makes tables
     await front.set_repeatable(executor)
     workspace = await front.workspace_of(executor)

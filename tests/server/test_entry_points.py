@@ -1,4 +1,4 @@
-"""Every way in, enumerated: nobody passes without a key that opens it, and nothing else is told."""
+"""Every entry point: no call passes without a valid key, and a refusal reveals nothing else."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -54,7 +54,7 @@ def untouched(service: RecordingService) -> bool:
     return not (service.asked or service.others or service.written)
 
 
-def test_every_service_has_a_scope_and_only_health_admits_everybody() -> None:
+def test_every_service_has_a_scope_and_only_health_admits_every_caller() -> None:
     found = {rpc.containing_service.full_name for rpc in (*every_rpc(), REFLECTION)}
     assert found | {HEALTH.containing_service.full_name} == SCOPES.keys()
     assert {name for name, scope in SCOPES.items() if scope is None} == {
@@ -196,7 +196,7 @@ async def test_a_foreign_session_answers_as_none_over_grpc(
     alive = await entry_points.rest_answer(
         "POST", f"/v1/sessions/{session}:keepAlive", with_keys.lab
     )
-    assert alive.status_code == 200, "nobody closed it"
+    assert alive.status_code == 200, "the session is still open"
 
 
 async def test_a_foreign_session_answers_as_none_over_rest(
@@ -220,7 +220,7 @@ async def test_a_foreign_session_answers_as_none_over_rest(
     alive = await entry_points.rest_answer(
         "POST", f"/v1/sessions/{session}:keepAlive", with_keys.lab
     )
-    assert alive.status_code == 200, "nobody closed it"
+    assert alive.status_code == 200, "the session is still open"
 
 
 def _but_for_length(answer: httpx2.Response) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Turns of tenants in the front: many calls of one stand beside a call of another."""
+"""Turns of tenants in the front: many calls of one beside a call of another."""
 
 import asyncio
 from collections import Counter
@@ -22,13 +22,13 @@ from opserve_server.guard import Credentials, FairAdmission
 from opserve_server.telemetry.metrics import Metrics
 from server.entry_points import EntryPoints, headers, open_entry_points
 from server.guards import admitted, service_with_keys
+from server.loop_iterations import LoopIterations
 from server.recording import RecordingService
-from server.turns import FairQueue
 
 MANY = 20
 CALLS = ["lab"] * MANY + ["mill"]
 EARLY = MANY // 2
-"""Places before this one are early, whatever turns an answer takes beside its own."""
+"""Places before this one are early, even if an answer takes further iterations."""
 
 
 async def test_one_call_of_each_tenant_passes_in_each_turn() -> None:
@@ -75,14 +75,14 @@ async def test_an_abandoned_request_delays_no_other() -> None:
 
 async def test_of_a_tenants_long_loops_one_slice_runs_in_each_turn() -> None:
     with_keys, slices = service_with_keys(), list[tuple[str, int]]()
-    turns = FairQueue()
+    iterations = LoopIterations()
 
     async def call(key: str) -> None:
         credentials = Credentials(authorization=f"Bearer {key}", peer=lambda: "192.0.2.1")
         principal = await admitted(with_keys.guard, credentials, Scope.OPERATE)
         async for _ in in_slices(range(3 * ITEMS_PER_SLICE)):
-            if not slices or slices[-1] != (principal.tenant, turns.count):
-                slices.append((principal.tenant, turns.count))
+            if not slices or slices[-1] != (principal.tenant, iterations.count):
+                slices.append((principal.tenant, iterations.count))
 
     await asyncio.gather(*(call(with_keys.lab) for _ in range(MANY)), call(with_keys.mill))
     of_lab = Counter(turn for tenant, turn in slices if tenant == "lab")

@@ -1,4 +1,4 @@
-"""The guard: who is recognised, what each may call, and what a guess costs."""
+"""The guard: recognised callers, their allowed calls, and the cost of a guess."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -34,7 +34,7 @@ SPIFFE = "URI:spiffe://farm/ci"
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Seconds, set by the test."""
 
     now = 1000.0
 
@@ -188,7 +188,7 @@ def test_a_missing_scope_is_named_and_the_caller_only_in_the_audit(guard: Guard)
 
 
 @pytest.mark.parametrize("with_key", [False, True])
-def test_a_scope_admits_callers_that_have_it_and_none_admits_everybody(
+def test_a_scope_admits_callers_that_have_it_and_none_admits_every_caller(
     guard: Guard, *, with_key: bool
 ) -> None:
     key = new_key()

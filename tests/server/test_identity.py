@@ -1,4 +1,4 @@
-"""The guard in step with a store that comes and goes."""
+"""The guard in step with a store that fails and recovers."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ KEYED = Directory(tenants={"lab": Tenant(name="lab")}, keys={KEY.sha256: KEY}, c
 
 @dataclass
 class FakeStore:
-    """A store in memory; `failing` is raised by whatever is asked of it."""
+    """A store in memory; `failing` is raised by every call."""
 
     answers: Directory = KEYLESS
     failing: Exception | None = None

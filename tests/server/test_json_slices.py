@@ -17,7 +17,7 @@ from opserve_server.grpc_api.convert import batch_of
 from opserve_server.json_slices import BYTES_AT_ONCE, VALUES_AT_ONCE, VALUES_LIMIT, parts_of
 from opserve_server.rest_api.batch import SubmitBody, commands_in
 from opserve_server.rest_api.models import parse
-from server.turns import FairQueue
+from server.loop_iterations import LoopIterations
 
 TRICKY = 'a "list": [1, {2}], \\ and \\" in a text'
 
@@ -42,7 +42,7 @@ def joined(found: list[bytes]) -> Any:
 
 
 @pytest.mark.parametrize("count", [0, 1, 50, 400, 10_000])
-async def test_parts_have_together_what_the_document_has(count: int) -> None:
+async def test_parts_together_equal_the_document(count: int) -> None:
     element = {"id": TRICKY, "inner": {"list": [1, 2, TRICKY]}, "n": None}
     document = {
         TRICKY: [1, {"list": [3]}],
@@ -98,11 +98,11 @@ async def test_too_many_bytes_outside_the_list_or_in_one_element_are_refused(
 
 async def test_elements_that_are_long_texts_are_read_in_parts() -> None:
     document = {"list": ['"' + "," * 150_000] * 25}
-    turns = FairQueue()
+    iterations = LoopIterations()
     found = await parts(document)
     assert joined(found) == document
     assert max(map(len, found)) <= BYTES_AT_ONCE
-    assert turns.count >= 25 - 1
+    assert iterations.count >= 25 - 1
 
 
 async def test_a_part_of_a_text_is_no_value() -> None:
@@ -141,15 +141,15 @@ async def test_a_batch_over_rest_is_read_a_few_values_in_each_turn(
     validate = SubmitBody.model_validate_json
 
     def validated(document: bytes) -> BaseModel:
-        read[turns.count] += values_in(document)
+        read[iterations.count] += values_in(document)
         return validate(document)
 
     monkeypatch.setattr(SubmitBody, "model_validate_json", validated)
-    turns = FairQueue()
+    iterations = LoopIterations()
     commands = await commands_in(json.dumps({"commands": [entry] * count}).encode())
     assert len(commands) == count
     assert max(read.values()) <= VALUES_AT_ONCE // 2
-    assert turns.count >= count / ITEMS_PER_SLICE
+    assert iterations.count >= count / ITEMS_PER_SLICE
 
 
 async def test_commands_of_all_parts_are_in_order_and_counted() -> None:
@@ -163,7 +163,7 @@ async def test_commands_of_all_parts_are_in_order_and_counted() -> None:
 
 
 async def test_commands_of_a_message_are_converted_in_turns() -> None:
-    turns = FairQueue()
+    iterations = LoopIterations()
     messages = [WireCommand(fill=FillRequest(buffer=1))] * 1000
     assert len(await batch_of(messages, session="", request_id="")) == 1000
-    assert turns.count >= 1000 // ITEMS_PER_SLICE
+    assert iterations.count >= 1000 // ITEMS_PER_SLICE

@@ -1,4 +1,4 @@
-"""Array files of strangers: what they say is checked before it is believed."""
+"""Untrusted array files: every claim is checked before it is used."""
 
 import io
 import random
@@ -74,7 +74,7 @@ def with_header(header: str, data: bytes = b"", version: int = 1) -> bytes:
     ],
     ids=lambda array: f"{array.dtype.str}{array.shape}",
 )
-def test_plain_arrays_come_out_row_major_and_little_endian(
+def test_plain_arrays_are_row_major_and_little_endian(
     array: NDArray[Any], save: Callable[..., None]
 ) -> None:
     loaded = load(npz({"x": array, "y": X}, save))
@@ -108,7 +108,7 @@ def test_a_lone_npy_is_called_tensor() -> None:
     np.testing.assert_array_equal(load(npy(X))["tensor"], X)
 
 
-async def test_what_is_written_in_pieces_can_be_loaded_by_numpy() -> None:
+async def test_archives_written_in_pieces_can_be_loaded_by_numpy() -> None:
     arrays: dict[str, NDArray[Any]] = {
         "a": X,
         "b": np.empty((0, 2), np.float16),
@@ -276,7 +276,7 @@ def test_a_header_of_another_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["<U4", "S4", "<c8", "<M8[s]", "V4"])
-def test_what_is_not_plain_numbers_is_refused(kind: str) -> None:
+def test_values_that_are_not_plain_numbers_are_refused(kind: str) -> None:
     with pytest.raises(InvalidArgument, match="allowed arrays of bool, float16"):
         load(npy(np.zeros(3, kind)))
 
@@ -330,7 +330,7 @@ def test_a_member_that_is_no_array_is_refused() -> None:
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
-    """Some bytes of a file are others, gone, doubled or those of a number at its limits."""
+    """Some bytes of a file are changed, removed, doubled or those of a number at its limits."""
     changed = bytearray(data)
     for _ in range(chance.randrange(1, 4)):
         # Where what zipfile believes is: the directory and the heads of members.
@@ -372,7 +372,7 @@ def test_any_bytes_are_arrays_or_refused(seed: int, tmp_path: Path) -> None:
                 file = on_disk
             for read in (unpacked_bytes, load_arrays):
                 with suppress(InvalidArgument, BodyTooLarge), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of zipfile: a name that comes twice
+                    warnings.simplefilter("ignore")  # of zipfile: a duplicate name
                     read(file, len(data), limits=LIMITS)
 
 

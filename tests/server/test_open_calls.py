@@ -1,4 +1,4 @@
-"""Places of open calls: bounded for each tenant and for strangers, and ended with a reason."""
+"""Places of open calls: bounded per tenant and for unauthenticated callers, ended with a reason."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -50,7 +50,7 @@ async def forever() -> bytes:
 
 
 class Caller:
-    """A call that receives a message, and what it came to."""
+    """A call that receives a message, and its outcome."""
 
     def __init__(self, place: CallSlot, receive: Callable[[], Awaitable[bytes]] = forever) -> None:
         self.task = asyncio.ensure_future(self._run(place, receive))
@@ -186,7 +186,7 @@ def test_a_message_under_way_counts_and_beyond_the_quota_one_arrives_at_a_time()
     in_virtual_time(test)
 
 
-def test_what_a_call_keeps_counts_until_it_leaves() -> None:
+def test_bytes_that_a_call_keeps_count_until_it_ends() -> None:
     async def test() -> None:
         calls, accounts = open_calls()
         place = calls.take("lab")
@@ -198,7 +198,7 @@ def test_what_a_call_keeps_counts_until_it_leaves() -> None:
     in_virtual_time(test)
 
 
-def test_what_the_calls_of_a_tenant_keep_stays_within_its_quota() -> None:
+def test_bytes_that_calls_of_a_tenant_keep_stay_within_its_quota() -> None:
     async def test() -> None:
         calls, accounts = open_calls(bytes_in_flight=4 * SMALL)
         kept = [calls.take("lab") for _ in range(3)]

@@ -58,7 +58,7 @@ def test_every_limit_of_the_core_is_a_setting() -> None:
     assert (limits.buffers_limit, limits.lease_default_s) == (17, 2.5)
 
 
-def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPSERVE_DEVICES", '["ascend910b", "ascend910b"]')
     monkeypatch.setenv("OPSERVE_SESSIONS_LIMIT", "3")
     settings = Settings()

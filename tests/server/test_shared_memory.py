@@ -1,4 +1,4 @@
-"""The shared memory: one request, one answer, and patience with nobody."""
+"""The shared-memory socket: one request, one answer, and a time limit for every client."""
 
 import asyncio
 import fcntl
@@ -77,7 +77,7 @@ async def ask(
         return answer, fds
 
 
-async def test_a_buffer_is_answered_with_its_slab_and_nobody_can_resize_that(
+async def test_a_buffer_is_answered_with_its_slab_which_cannot_be_resized(
     caller: Caller,
 ) -> None:
     await caller.buffer()
@@ -114,7 +114,7 @@ async def test_queued_work_is_reported(caller: Caller) -> None:
     assert ANSWER.unpack(answer)[0] == IDLE
 
 
-async def test_what_is_not_there_is_refused_all_alike(caller: Caller) -> None:
+async def test_missing_objects_are_refused_alike(caller: Caller) -> None:
     buffer = await caller.buffer()
     refused: tuple[bytes, list[int]] = (ANSWER.pack(REFUSED, 0, 0, 0, 0), [])
     assert await ask(caller, buffer, session="f" * 32) == refused

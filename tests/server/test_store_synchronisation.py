@@ -1,4 +1,4 @@
-"""When callers need a key: never by accident none, whatever became of the store."""
+"""When callers need a key: a lost store never opens a service."""
 
 import logging
 import os
@@ -58,7 +58,7 @@ async def start() -> AsyncIterator[Start]:
 
 @pytest.fixture
 def default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the default store is; none was ever made."""
+    """The path of the default store, which does not exist."""
     monkeypatch.delenv("OPSERVE_STORE_URL")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     return tmp_path / "opserve" / "opserve.db"

@@ -10,7 +10,7 @@ from opserve_server.core.time_slices import ITEMS_PER_SLICE
 from opserve_server.core.timeline import StreamTimeline, Timeline
 from opserve_server.grpc_api import histories as over_grpc
 from opserve_server.rest_api import histories as over_rest
-from server.turns import FairQueue
+from server.loop_iterations import LoopIterations
 
 COPY = CopyEntry(kind=CopyKind.READ, buffer=3, size_bytes=64, started_s=1.0, ended_s=2.0)
 
@@ -40,9 +40,9 @@ SLICES = (64 * len(ENTRIES) + 640) // ITEMS_PER_SLICE
 
 
 async def test_a_timeline_over_grpc_is_made_in_turns() -> None:
-    turns = FairQueue()
+    iterations = LoopIterations()
     answer = await over_grpc.timeline_of(LONG)
-    assert turns.count >= SLICES - 1
+    assert iterations.count >= SLICES - 1
     assert [one.stream for one in answer.streams] == list(range(64))
     assert {len(one.entries) for one in answer.streams} == {len(ENTRIES)}
     assert len(answer.copies) == 640
@@ -50,11 +50,11 @@ async def test_a_timeline_over_grpc_is_made_in_turns() -> None:
 
 @pytest.mark.parametrize("timeline", [LONG, Timeline(streams=(), copies=())])
 async def test_a_timeline_over_rest_is_made_in_turns(timeline: Timeline) -> None:
-    turns = FairQueue()
+    iterations = LoopIterations()
     answer = json.loads(await over_rest.timeline_of(timeline))
     assert [one["stream"] for one in answer["streams"]] == list(range(len(timeline.streams)))
     for one in answer["streams"]:
         assert [entry["sequence"] for entry in one["entries"]] == list(range(1, 40))
     assert len(answer["copies"]) == len(timeline.copies)
     if timeline is LONG:
-        assert turns.count >= SLICES - 1
+        assert iterations.count >= SLICES - 1

@@ -1,4 +1,4 @@
-"""`opserve warmup`, and what a service says while kernels are compiled."""
+"""`opserve warmup`, and the reports of a service while kernels are compiled."""
 
 import asyncio
 import os

@@ -58,7 +58,7 @@ async def turns(count: int) -> None:
 
 
 class AccountMachine(RuleBasedStateMachine):
-    """Two tenants on one device that ends calls when the machine says so."""
+    """Two tenants on one device that ends calls on a command of the machine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.settle()
 
     def ask(self, lease: Lease, command: c.Command, **others: str) -> Any:
-        """What a command comes to; None where it is refused, which changes nothing."""
+        """The result of a command; None where it is refused, which changes nothing."""
         before = self.counted(lease.session.tenant)
         try:
             work = self.service.run(lease.principal, lease.session.name, command, **others)
@@ -196,7 +196,7 @@ class AccountMachine(RuleBasedStateMachine):
 
     @rule(name=one_of(*NAMES), asked=one_of(0, 9, 9, 9), retried=st.booleans())
     def open_session(self, name: str, asked: int, retried: bool) -> None:
-        """Opens one; its client may have gone before it has the answer, and may ask again."""
+        """Opens one; its client may disconnect before the answer, and may repeat the request."""
         self.requests += 1
         principal = principal_of(name)
 

@@ -1,4 +1,4 @@
-"""What tenants hold, counted anew from the tables of the core; and what they hold it with."""
+"""Resources of tenants, counted anew from the tables of the core; and their owners."""
 
 import asyncio
 from collections import Counter
@@ -26,7 +26,7 @@ HELD = (
 
 
 def held_by(session: Session) -> Counter[Resource]:
-    """What a session holds: nothing once it is over, which it is when it has no stream left."""
+    """Resources of a session: none once it has ended, which it has when no stream is left."""
     slabs = session.memory._slabs.values()
     return Counter(
         {
@@ -49,7 +49,7 @@ def check_nothing_is_charged(service: Service) -> None:
 
 @dataclass
 class BreakingDevice(FakeDevice):
-    """Its worker cannot be told of a slab now and then."""
+    """Attaching a slab to its worker fails now and then."""
 
     breaks: bool = False
 

@@ -1,4 +1,4 @@
-"""A client of the simulation: does what comes to its mind, and knows what it must read."""
+"""A client of the simulation: acts at random, and checks what it reads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
@@ -43,7 +43,7 @@ class Drained(Exception):
 
 
 class SessionLost(Exception):
-    """The session has ended, by its lease or by somebody who closed it."""
+    """The session has ended, by its lease or by another caller."""
 
 
 def image_call(columns: int, *, source: int, target: int) -> Im2colBackward:
@@ -60,13 +60,13 @@ def image_call(columns: int, *, source: int, target: int) -> Im2colBackward:
 
 
 def full_of(value: int) -> bytes:
-    """What a buffer holds that is full of a byte."""
+    """The content of a buffer that is filled with a byte."""
     return bytes([value]) * BUFFER_BYTES
 
 
 @dataclass(slots=True, eq=False)
 class ClientStream:
-    """A stream of a client, who watches it, its buffers, and the byte that each is full of."""
+    """A stream of a client, its watcher, its buffers, and the byte that fills each."""
 
     handle: int
     watcher: Watcher
@@ -82,7 +82,7 @@ class Client:
         service: What it talks to.
         principal: Who it is.
         random: Decides what it does.
-        name_of: The columns of a call that nobody has planned, and its plan's parameters.
+        name_of: The columns of a call that has no plan yet, and its plan's parameters.
         cut: The chance that an answer is lost, and asked for again.
         mappings: Where memory is kept that it maps.
     """
@@ -136,7 +136,7 @@ class Client:
             self._lose()
 
     def die(self) -> None:
-        """Says nothing any more; what it had goes on until its lease ends."""
+        """Sends nothing any more; its work continues until its lease ends."""
         for client_stream in self.client_streams:
             client_stream.watcher.stop()
         self._forget()
@@ -262,12 +262,12 @@ class Client:
             client_stream.history.wait(self._record)
 
     async def _abort(self, client_stream: ClientStream) -> None:
-        """Gives up what waits and runs; the next synchronise tells it."""
+        """Aborts waiting and running calls; the next synchronise reports it."""
         await self._run(c.AbortStream(stream=client_stream.handle))
         client_stream.history.abort()
 
     async def _hand_over(self, client_stream: ClientStream, other: ClientStream) -> None:
-        """What comes on one stream waits for the other."""
+        """Later calls of one stream wait for the other."""
         await self._execute(client_stream)
         await self._execute(client_stream)
         await self._record_event(client_stream)
@@ -287,7 +287,7 @@ class Client:
         client_stream.history.synchronised.append((covered, at_s, failed))
 
     async def _read(self, client_stream: ClientStream) -> None:
-        """What is read is what was written last, once no failure is left to be told."""
+        """A read returns the last written bytes, once no failure is left to be reported."""
         await self._synchronize(client_stream)
         for handle in client_stream.buffers:
             content = await self._run(c.Read(buffer=handle, size_bytes=BUFFER_BYTES))

@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 
 
 class CoreMachine(RuleBasedStateMachine):
-    """One device that ends calls when the machine says so, and one session at a time."""
+    """One device that ends calls on a command of the machine, and one session at a time."""
 
     def __init__(self) -> None:
         super().__init__()

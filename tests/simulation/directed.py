@@ -41,7 +41,7 @@ class Planted(Generic[AnyMachine]):
     Attributes:
         plant: Patches the service.
         steps: The history; without the bug it passes.
-        message: Pattern of what the machine says of the bug.
+        message: Pattern of the machine's error for the bug.
     """
 
     plant: Callable[[pytest.MonkeyPatch], None]

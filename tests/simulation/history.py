@@ -1,4 +1,4 @@
-"""What clients and workers of a simulated service did, and the guarantees it is held against."""
+"""Recorded actions of clients and workers of a simulated service, and its guarantees."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from simulation.worker import Ran
 
 DEATHS_LIMIT = 2
 UNFINISHED = ("died", "lost")
-"""How a run ends that is run again: under it, or while it paused, its worker died."""
+"""Outcomes of runs that are repeated: the worker died during the run, or in a pause."""
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +18,7 @@ class Submitted:
     """A call that a client executed, once.
 
     Attributes:
-        name: What tells it from every other call: the parameters of its plan.
+        name: Its identity among all calls: the parameters of its plan.
         executor: Its handle.
     """
 
@@ -35,13 +35,13 @@ class Recorded:
 
 @dataclass(slots=True, eq=False)
 class StreamHistory:
-    """What one stream was asked, in order.
+    """Calls of one stream, in order.
 
     Attributes:
         calls: Its calls.
         after: For each of them, the calls of other streams that it waits for.
         synchronised: Returned synchronises: how many calls they covered, when, and the executor
-            whose failure they told (0: none).
+            whose failure they reported (0: none).
         hurried: Numbers of synchronises that may tell another failure than that of the first call:
             the stream was aborted before them, or a call had a deadline.
     """
@@ -55,12 +55,12 @@ class StreamHistory:
     hurried: set[int] = field(default_factory=set[int])
 
     def abort(self) -> None:
-        """The stream is aborted; what comes from now on waits for nothing."""
+        """The stream is aborted; later calls wait for nothing."""
         self.waits_for.clear()
         self.hurry()
 
     def hurry(self) -> None:
-        """Work is aborted or has a deadline: its failures come in the order of their times."""
+        """Work is aborted or has a deadline: its failures are ordered by their times."""
         self.hurried.add(len(self.synchronised))
 
     def submit(self, call: Submitted) -> None:
@@ -110,7 +110,7 @@ def check_at_most_once(runs: Runs, submitted: Iterable[Submitted]) -> None:
     """A call runs under one number; again only after its worker died, and not if two died at it."""
     taken = {call.name for call in submitted}
     for name, found in runs.by_name.items():
-        assert name in taken, f"a call that no client was told of ran: {found}"
+        assert name in taken, f"a call that no client submitted ran: {found}"
         assert len({ran.call_id for ran in found}) == 1, f"a call ran twice: {found}"
         deaths = [ran.outcome for ran in found].count("died")
         assert deaths <= DEATHS_LIMIT, f"a call was tried too often: {found}"
@@ -147,7 +147,7 @@ def check_events(runs: Runs, stream: StreamHistory) -> None:
 
 
 def check_synchronised(runs: Runs, stream: StreamHistory) -> None:
-    """A synchronise returns when all is over, and tells the first call that was given up, once."""
+    """A synchronise returns when all work has ended, and reports the first failed call, once."""
     reported = 0
     for number, (covered, at_s, executor) in enumerate(stream.synchronised):
         calls = stream.calls[:covered]
@@ -156,14 +156,14 @@ def check_synchronised(runs: Runs, stream: StreamHistory) -> None:
         failed = [call.executor for call in calls[reported:] if runs.failed(call)]
         if number in stream.hurried:  # a call may end while it is being stopped
             assert executor in [0, *(call.executor for call in calls[reported:])]
-            assert executor or not failed, f"told none, failed {failed}"
+            assert executor or not failed, f"reported none, failed {failed}"
         else:
-            assert executor == (failed[0] if failed else 0), f"told {executor}, failed {failed}"
+            assert executor == (failed[0] if failed else 0), f"reported {executor}, failed {failed}"
         reported = covered
 
 
 def check_watched(runs: Runs, stream: StreamHistory, watcher: Watcher) -> None:
-    """A watcher was told of each call once, in the order of endings, and what it came to."""
+    """A watcher received each call once, in the order of endings, with its outcome."""
     check_reported(watcher.reported)
     entries = {
         news.handle: news
@@ -172,12 +172,12 @@ def check_watched(runs: Runs, stream: StreamHistory, watcher: Watcher) -> None:
     }
     done = [call for call in stream.calls if _was_done(entries.get(call.executor))]
     for call in done:
-        assert not runs.failed(call), f"executor {call.executor} was told to be done"
+        assert not runs.failed(call), f"executor {call.executor} was reported as done"
     sequences = [entries[call.executor].sequence for call in done]
-    assert sequences == sorted(sequences), "calls were told in another order"
+    assert sequences == sorted(sequences), "calls were reported in another order"
     if watcher.whole and not any(isinstance(news, LostEntries) for news in watcher.reported):
         answered = [call.executor for call in stream.calls[:-1]]  # the last may have been refused
-        assert set(answered) <= set(entries), "a call was never told of"
+        assert set(answered) <= set(entries), "a call was never reported"
 
 
 def _was_done(entry: HistoryEntry | None) -> bool:

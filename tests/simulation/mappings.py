@@ -1,4 +1,4 @@
-"""The memory that simulated clients map: who computes there, and what is left of it."""
+"""The memory that simulated clients map: the calls that compute there, and its remains."""
 
 import mmap
 

@@ -1,4 +1,4 @@
-"""What the core's state machine expects: a small model of a session."""
+"""A small model of a session, which the core's state machine is compared with."""
 
 import math
 from collections import deque
@@ -30,7 +30,7 @@ class ModelWork:
         kind: Which.
         subject: The executor or the record.
         deadline_s: When a run must have ended.
-        stopped_by: The code for which the device was told to stop a run.
+        stopped_by: The code for which the device was ordered to stop a run.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class ModelStream:
         self.failed = self.failed or (work.subject, status)
 
     def abort(self, *, at_device: int) -> None:
-        """What is at the device is stopped, what is behind it dropped, but for records."""
+        """Stops calls on the device, and drops those behind them but for records."""
         rest = list(self.queue)[at_device:]
         for work in rest:
             if work.kind == "run":
@@ -80,7 +80,7 @@ class ModelStream:
 
 @dataclass
 class ModelSession:
-    """What a session must hold."""
+    """Expected resources of a session."""
 
     name: str
     buffers: dict[int, bytes] = field(default_factory=dict[int, bytes])

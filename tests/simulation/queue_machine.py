@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(eq=False)
 class Client:
-    """A call for a device, what the model knows of it, and whether it was cut off."""
+    """A call for a device, its state in the model, and whether it was disconnected."""
 
     task: "asyncio.Task[OpenedSession | WaitingInfo]"
     wait: ModelWait
@@ -73,7 +73,7 @@ class QueueMachine(RuleBasedStateMachine):
         finally:
             self.do(self.service.stop())
             self.settle()
-            # Errors that nobody looked at would be told while some other test runs.
+            # Errors that no code retrieved would be logged while some other test runs.
             for client in self.clients:
                 answer_of(client.task)
             self.loop.close()
@@ -81,7 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
                 device.slabs.close()
 
     def all_waits_end(self) -> None:
-        self.pass_time(LONGEST_WAIT_S)  # whoever joins a wait that was asked for waits as long
+        self.pass_time(LONGEST_WAIT_S)  # a caller that joins a requested wait waits as long
         self.pass_time(BOUNDS.waiting_return_s)
         assert not self.waiting(), "somebody waits for ever"
         self.clients_have_the_answers_that_they_should()
@@ -292,7 +292,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 def answer_of(task: "asyncio.Task[OpenedSession | WaitingInfo]") -> str | int:
-    """The device, the position that was told, or the error; empty where there is none yet."""
+    """The device, the reported position, or the error; empty where there is none yet."""
     if not task.done():
         return ""
     if task.cancelled():
@@ -304,7 +304,7 @@ def answer_of(task: "asyncio.Task[OpenedSession | WaitingInfo]") -> str | int:
 
 
 def expected_of(client: Client) -> str | int:
-    """What the model says that a client was answered."""
+    """The expected answer to a client."""
     if client.cut_off:
         return "CancelledError"
     return client.wait.outcome if client.caller.notified is None else client.caller.notified

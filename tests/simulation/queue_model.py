@@ -1,4 +1,4 @@
-"""A plain model of the device queue: after every change it is gone through from its front."""
+"""A plain model of the device queue, which is scanned from its front after every change."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from opserve_server.core.limits import Limits
 
 @dataclass(eq=False)
 class ModelCaller:
-    """A call that asks for a place.
+    """A call that requests a place.
 
     Attributes:
-        leaves_at: When it is told how it waits, and ends.
-        told: The position it was told then.
+        leaves_at: When it gets its position, and ends.
+        notified: The position that it got then.
     """
 
     leaves_at: float = inf
@@ -24,7 +24,7 @@ class ModelCaller:
 
 @dataclass(eq=False)
 class ModelSession:
-    """A session; while it ends its device is not free for who wants it alone."""
+    """A session; while it ends its device is not free for an exclusive request."""
 
     tenant: str
     device: str
@@ -40,9 +40,9 @@ class ModelWait:
     Attributes:
         id: By which it is asked for again; empty where it cannot be.
         turn: The least is first.
-        callers: Calls that ask for it now.
+        callers: Calls that request it now.
         away: Whether the last of them was cut off.
-        returns_by: When the next has to come.
+        returns_by: The time by which the next must arrive.
         outcome: Name of the device that it got, or of the error; empty while it waits.
     """
 
@@ -62,11 +62,11 @@ class ModelWait:
 
 @dataclass
 class ModelQueue:
-    """Who waits, who has a session, and what time it is.
+    """Waiting requests, open sessions and the time.
 
     Attributes:
         quotas: Sessions that each tenant may have.
-        unready: Devices that take nobody.
+        unready: Devices that admit no session.
         closed: Tenants that have left.
         granted: Waits that got a device in the last step.
     """
@@ -86,7 +86,7 @@ class ModelQueue:
     # What happens to it
 
     def ask(self, wait: ModelWait) -> None:
-        """Somebody asks; `gives_up_at` is `asked_at` where it does not wait."""
+        """A new request; `gives_up_at` is `asked_at` where it does not wait."""
         self.asked += 1
         if wait.tenant in self.closed:
             wait.outcome = "Unauthenticated"
@@ -100,7 +100,7 @@ class ModelQueue:
             self.looks_at = min(self.looks_at, self.now + POLL_INTERVAL_S)
 
     def join(self, wait: ModelWait, caller: ModelCaller) -> None:
-        """Somebody asks for a place that is there."""
+        """A repeated request for an existing place."""
         wait.callers.append(caller)
         wait.returns_by = inf
         if wait.away:
@@ -108,7 +108,7 @@ class ModelQueue:
             self.serve()
 
     def cut_off(self, wait: ModelWait, caller: ModelCaller) -> None:
-        """A caller goes without an answer."""
+        """A caller disconnects without an answer."""
         self._loses(wait, caller)
         if wait.callers:
             return
@@ -144,7 +144,7 @@ class ModelQueue:
             happen()
         self.now = now
 
-    # What is told of it
+    # Answers about it
 
     def in_order(self) -> list[ModelWait]:
         return sorted(self.waits, key=lambda wait: wait.turn)
@@ -155,7 +155,7 @@ class ModelQueue:
         return 1 + sum(not set(one.devices).isdisjoint(wait.devices) for one in ahead)
 
     def serve(self) -> None:
-        """Gives devices to whoever is next, until nobody can have one.
+        """Grants devices to the next waits, until no wait can have one.
 
         Who wants a device alone has the least used one kept, if its tenant has none yet.
         """

@@ -26,7 +26,7 @@ def test_usage_always_equals_the_tables() -> None:
 
 
 def keep_the_charge_of_a_failed_allocation(patch: pytest.MonkeyPatch) -> None:
-    """A slab that no worker can be told of stays charged."""
+    """A slab that no worker can attach stays charged."""
     original = SessionMemory._take_slab
 
     def take(self: SessionMemory, size_bytes: int) -> Slab:
@@ -41,7 +41,7 @@ def keep_the_charge_of_a_failed_allocation(patch: pytest.MonkeyPatch) -> None:
 
 
 def give_back_twice_when_a_close_meets_the_end_of_the_lease(patch: pytest.MonkeyPatch) -> None:
-    """A session that is closed and whose lease ends gives its place back twice."""
+    """A session that is closed and whose lease ends releases its place twice."""
     original = Session.close
 
     async def close(self: Session) -> None:
@@ -65,7 +65,7 @@ def keep_aborted_entries(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_reclaimed_slabs(patch: pytest.MonkeyPatch) -> None:
-    """Slabs that come back while their session lives stay charged."""
+    """Slabs that are released while their session lives stay charged."""
 
     def give_back(self: SessionMemory) -> None:
         for space in [space for space in self._slabs.values() if space.is_empty]:
@@ -214,7 +214,7 @@ def test_a_history_finds_the_bug_that_is_planted(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_use_is_what_the_tables_hold_in_many_histories() -> None:
+def test_usage_equals_the_tables_in_many_histories() -> None:
     run_state_machine_as_test(AccountMachine, settings=SEARCH)
 
 

@@ -27,7 +27,7 @@ def test_the_core_behaves_as_its_model() -> None:
 
 
 def leak_a_buffer(patch: pytest.MonkeyPatch) -> None:
-    """Memory freed while a call uses it never comes back."""
+    """Memory freed while a call uses it is never released."""
 
     def unused_by(self: Buffer, done: "asyncio.Future[None]") -> None:
         self.users.discard(done)
@@ -36,7 +36,7 @@ def leak_a_buffer(patch: pytest.MonkeyPatch) -> None:
 
 
 def free_under_a_running_call(patch: pytest.MonkeyPatch) -> None:
-    """Memory comes back while a call still uses it."""
+    """Memory is released while a call still uses it."""
 
     def used_by(self: Buffer, done: "asyncio.Future[None]") -> None:
         del self, done
@@ -96,7 +96,7 @@ def fire_an_event_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def pass_a_record(patch: pytest.MonkeyPatch) -> None:
-    """A call goes to the device although a record stands before it."""
+    """A call is sent to the device although a record precedes it."""
     original = Stream._advance
 
     def advance(self: Stream, _: "asyncio.Future[None] | None" = None) -> None:

@@ -1,4 +1,4 @@
-"""Tenants share a device by weight in device time, whatever they send; planted bugs are found."""
+"""Tenants share a device by weight in device time for any load; planted bugs are found."""
 
 import asyncio
 from collections import defaultdict
@@ -41,7 +41,7 @@ QUIET = WorkerFaults(
 
 
 class ChargedTenant:
-    """A tenant, and what its calls came to."""
+    """A tenant, and the outcomes of its calls."""
 
     def __init__(self, name: str, weight: int) -> None:
         self.name = name
@@ -132,7 +132,7 @@ class SimulatedDispatch:
         return not worker.dead.done() and task is not None and task.run.call == call
 
     def ran_s(self, flow: int, *, since_s: float = 0.0) -> float:
-        """Seconds in which the device ran a tenant's calls, but for the turn that goes on."""
+        """Seconds in which the device ran a tenant's calls, without the current turn."""
         turns = [turn for worker in self.workers for turn in worker.turns if turn.flow == flow]
         return sum(max(turn.to_s - max(turn.from_s, since_s), 0.0) for turn in turns)
 
@@ -301,7 +301,7 @@ def test_tenants_share_a_device_fairly(scenario: Callable[[], Awaitable[None]]) 
 
 
 def take_whoever_came_first(patch: pytest.MonkeyPatch) -> None:
-    """Turns do not look at what anybody has had."""
+    """Turns ignore earlier use."""
 
     def choose(self: FairQueue[Any], among: Iterable[Any]) -> Any:
         del self
@@ -311,7 +311,7 @@ def take_whoever_came_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_pause(patch: pytest.MonkeyPatch) -> None:
-    """A call runs to its end, whoever waits."""
+    """A call runs to its end although others wait."""
 
     def is_over(self: FairQueue[Any], _: Any) -> bool:
         del self
@@ -332,7 +332,7 @@ def ignore_weights(patch: pytest.MonkeyPatch) -> None:
 
 
 def save_up_credit(patch: pytest.MonkeyPatch) -> None:
-    """Who comes back has what it did not use meanwhile."""
+    """A returning tenant has its unused share."""
     known: defaultdict[tuple[int, Any], float] = defaultdict(float)
     original = FairQueue[Any].leave
 
@@ -348,7 +348,7 @@ def save_up_credit(patch: pytest.MonkeyPatch) -> None:
 
 
 def blame_the_oldest(patch: pytest.MonkeyPatch) -> None:
-    """Whoever's call has waited longest is blamed for a worker's death."""
+    """The call that has waited longest is blamed for a worker's death."""
     original = Device._settle_calls
 
     def settle(self: Device, crash_page: CrashPage) -> None:

@@ -1,4 +1,4 @@
-"""The service keeps its guarantees whatever befalls it; bugs that are planted are found."""
+"""The service keeps its guarantees under all disturbances; planted bugs are found."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -88,7 +88,7 @@ def test_a_world_is_as_rough_as_it_should_be() -> None:
 
 
 def lose_a_wake_up(patch: pytest.MonkeyPatch) -> None:
-    """Every fifth record of an event wakes nobody."""
+    """Every fifth record of an event wakes no waiter."""
     original, reached = Record.reach, count(1)
 
     def reach(self: Record) -> None:
@@ -99,7 +99,7 @@ def lose_a_wake_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def replay_twice(patch: pytest.MonkeyPatch) -> None:
-    """A new worker is told twice of what the dead one had."""
+    """A new worker receives the slabs of the dead one twice."""
     original = Device._activate
 
     def activate(self: Device, current: Any) -> None:
@@ -111,7 +111,7 @@ def replay_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_a_lease(patch: pytest.MonkeyPatch) -> None:
-    """A session whose client is gone stays."""
+    """A session whose client has disconnected stays."""
 
     def expire(self: Sessions, session: Session) -> None:
         del self, session
@@ -143,7 +143,7 @@ def forget_answers(patch: pytest.MonkeyPatch) -> None:
 
 
 def hand_out_memory_in_use(patch: pytest.MonkeyPatch) -> None:
-    """Memory comes back while a call still uses it."""
+    """Memory is released while a call still uses it."""
 
     def used_by(self: Buffer, done: object) -> None:
         del self, done
@@ -152,7 +152,7 @@ def hand_out_memory_in_use(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_an_entry_again(patch: pytest.MonkeyPatch) -> None:
-    """A watch that goes on begins with what its watcher knows."""
+    """A resumed watch begins with entries that its watcher has already."""
     original = History.watch
 
     def watch(self: History, after: int, **limits: float) -> Any:
@@ -176,7 +176,7 @@ def forget_an_entry(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_new_work_in_a_drain(patch: pytest.MonkeyPatch) -> None:
-    """A service that is about to end goes on as before in the sessions that are there."""
+    """A draining service continues as before in its open sessions."""
 
     def check_takes(self: Service, *what: object) -> None:
         del self, what
@@ -195,7 +195,7 @@ def drain_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def hand_out_exposed_memory(patch: pytest.MonkeyPatch) -> None:
-    """A slab that a client maps goes to the next session."""
+    """A slab that a client maps is assigned to the next session."""
     original = SlabPool.give_back
 
     def give_back(self: SlabPool, slab: Slab) -> None:
@@ -206,7 +206,7 @@ def hand_out_exposed_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def compute_in_exposed_memory(patch: pytest.MonkeyPatch) -> None:
-    """Workspaces lie anywhere."""
+    """Workspaces are placed anywhere."""
     patch.setattr(SessionMemory, "allocate_hidden", SessionMemory.allocate)
 
 
@@ -229,7 +229,7 @@ def expose_memory_in_use(patch: pytest.MonkeyPatch) -> None:
         (forget_answers, "which is no longer there"),
         (hand_out_memory_in_use, "buffer 5 is wrong"),
         (tell_an_entry_again, "after entry 1 came"),
-        (forget_an_entry, "a call was never told of"),
+        (forget_an_entry, "a call was never reported"),
         (take_new_work_in_a_drain, "in a drain"),
         (drain_at_once, "a drain ended a session that was in use"),
         (hand_out_exposed_memory, "which a client maps, was not emptied"),

@@ -22,7 +22,7 @@ def test_the_queue_behaves_as_its_model() -> None:
 
 
 def let_priority_win_for_ever(patch: pytest.MonkeyPatch) -> None:
-    """Whoever waits grows no older: a higher priority always comes first."""
+    """Waiting adds no priority: a higher priority is always granted first."""
     original = DeviceQueue._enter
 
     def enter(
@@ -37,7 +37,7 @@ def let_priority_win_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def let_others_take_what_is_kept(patch: pytest.MonkeyPatch) -> None:
-    """Sessions that come and go never leave a device empty for who wants it alone."""
+    """Short sessions never leave a device empty for an exclusive request."""
 
     def reserve(self: Capacity, requirements: Requirements, *, tenant: str) -> None:
         del self, requirements, tenant
@@ -51,7 +51,7 @@ def keep_a_device_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def grant_to_who_is_away(patch: pytest.MonkeyPatch) -> None:
-    """Who was cut off is not passed over."""
+    """A disconnected request is not passed over."""
     patch.setattr(QueuedRequest, "waits", property(lambda request: not request.granted.done()))
 
 
@@ -67,7 +67,7 @@ def count_all_in_the_line(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_who_waits_behind(patch: pytest.MonkeyPatch) -> None:
-    """A wait that ends leaves what was kept for it to nobody, until somebody looks."""
+    """The reserved device of a wait that ends stays unused until the next scan."""
 
     def leave(self: DeviceQueue, request: QueuedRequest) -> None:
         self._requests.remove(request)
@@ -78,7 +78,7 @@ def forget_who_waits_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def wait_without_an_end(patch: pytest.MonkeyPatch) -> None:
-    """Who wants a device alone waits on behind the deadline."""
+    """An exclusive request waits on after its deadline."""
     original = DeviceQueue._time_out
 
     def time_out(self: DeviceQueue, request: QueuedRequest) -> None:
@@ -89,7 +89,7 @@ def wait_without_an_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def look_at_nothing(patch: pytest.MonkeyPatch) -> None:
-    """A device that becomes ready is given to who waits when something else happens."""
+    """A device that becomes ready is granted to a wait only at the next other event."""
 
     def poll(self: DeviceQueue) -> None:
         self._poll_timer = asyncio.get_running_loop().call_later(1e9, self._poll)
@@ -97,7 +97,7 @@ def look_at_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DeviceQueue, "_poll", poll)
 
 
-def ask(  # as the machine's rule, with what most histories give
+def ask(  # as the machine's rule, with values of most histories
     tenant: str,
     tags: str,
     *,

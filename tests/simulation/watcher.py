@@ -17,15 +17,15 @@ class Watcher:
     """Follows a stream until it is no more.
 
     Args:
-        service: What it asks.
+        service: The service that it watches.
         principal: Who it is.
         session: Name of the session.
         stream: Handle of the stream.
         random: Decides when its connection breaks, and how slowly it reads.
 
     Attributes:
-        told: What it was told, in order.
-        whole: Whether it was told that there is no more.
+        reported: News that it received, in order.
+        whole: Whether it received the end of the stream.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Watcher:
 
 
 def check_reported(reported: list[HistoryEntry | LostEntries]) -> None:
-    """Each entry is told once and in order, or said to be lost."""
+    """Each entry is reported once and in order, or as lost."""
     last = 0
     for news in reported:
         first, end = _ends(news)

@@ -72,7 +72,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A time without a pause in which a worker ran a call, or stood in front of its hang."""
+    """A time without a pause in which a worker ran a call, or waited before its hang."""
 
     call_id: int
     flow: int
@@ -82,7 +82,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What becomes of a call: when it began, how long it runs, and whether it fails then."""
+    """The course of a call: its begin, its duration, and whether it fails."""
 
     start_s: float
     seconds: float
@@ -91,7 +91,7 @@ class _Begun:
 
 @dataclass(slots=True)
 class WrittenPage:
-    """What opserve_server.pool.crash_page.Plate is to a worker."""
+    """Stands in for the crash page of a worker (opserve_server.pool.crash_page)."""
 
     call_id: int = 0
     since_ns: int = 0
@@ -104,7 +104,7 @@ def some_time(_: KernelCall, random: Random) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFaults:
-    """How workers behave, as chances of a call or a start.
+    """Faults of workers, as chances of a call or a start.
 
     Attributes:
         fails: A kernel raises.
@@ -124,7 +124,7 @@ class WorkerFaults:
 
 
 class SimulatedWorker:
-    """What opserve_server.pool.process.WorkerProcess is to a device.
+    """Stands in for opserve_server.pool.process.WorkerProcess.
 
     Args:
         pid: Its process id.
@@ -132,9 +132,9 @@ class SimulatedWorker:
         manners: How often it misbehaves.
         operators: Names of the operators, in the order of the frames.
         call_time_limit_s: Seconds that a call may run, without pauses.
-        on_message: Told what it says.
+        on_message: Receives its messages.
         log: Where its runs are written down.
-        computes: Told of a call at the begin and the end of each of its turns.
+        computes: Receives a call at the begin and the end of each of its turns.
 
     Attributes:
         turns: What it did, from turn to turn.
@@ -227,7 +227,7 @@ class SimulatedWorker:
             self._end_task(task, Cancelled)
 
     def _look_around(self) -> None:
-        """Turns to the next call, or sees when the one that runs comes to its next pause or end."""
+        """Starts the next call, or schedules the next pause or end of the running one."""
         if self._running is None and self._run_queue:
             self._switch_to(self._run_queue.next())
         elif self._running is not None:

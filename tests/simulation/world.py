@@ -49,13 +49,13 @@ LIMITS_HERE = replace(LIMITS, wait_limit_s=120.0, request_ids_limit=64, plans_li
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbances:
-    """What befalls a world.
+    """Disturbances of a simulated world.
 
     Attributes:
         clients: How many there are.
         steps: Things that each of them does.
         kills: Workers that are killed while clients work.
-        drains: The chance that the service is told to end while clients work.
+        drains: The chance that the service is stopped while clients work.
         deaths: The chance that a client dies instead of finishing.
         cut: The chance that an answer is lost.
         manners: How workers behave.
@@ -161,11 +161,11 @@ class World:
             client.cut_off()
 
     def drain(self) -> None:
-        """Somebody tells the service to end."""
+        """Stops the service."""
         self._closing.append(self.loop.create_task(self.service.drain()))
 
     def close_sessions(self) -> None:
-        """Somebody who knows their names closes the clients' sessions."""
+        """Another caller closes the clients' sessions."""
         for client in self.clients:
             if client.session:
                 closing = self._close(client.principal, client.session)
@@ -245,7 +245,7 @@ class World:
             await client.finish()
 
     async def _ends_cleanly(self) -> None:
-        """What is left ends with its lease, and everything comes back."""
+        """Remaining sessions end with their leases, and all resources are released."""
         await asyncio.sleep(LEASE_S + 2 * (CALL_TIME_LIMIT_S + SILENCE_LIMIT_S) + 1)
         assert self.device.slabs.free_bytes == DEVICE_BYTES, "memory of a dead client is held"
         (device,) = self.service.list_devices(LOCAL)

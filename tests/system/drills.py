@@ -1,4 +1,4 @@
-"""What drills share: a service in a process of its own, work that lasts, and what they measured."""
+"""Shared parts of drills: a service in its own process, long work, and measurements."""
 
 import asyncio
 import json
@@ -55,11 +55,11 @@ class Work:
     image: AsyncTensor
 
     async def out(self) -> bytes:
-        """What it has computed."""
+        """Its results."""
         return (await self.image.download()).tobytes()
 
     async def free(self) -> None:
-        """Frees its tensors, whatever uses them."""
+        """Frees its tensors, even while calls use them."""
         for tensor in (self.image, self.columns):
             assert tensor.buffer is not None
             await tensor.buffer.free()
@@ -101,7 +101,7 @@ async def long_work(session: AsyncSession) -> Work:
 
 
 EXACT = np.ones((CHANNELS, EDGE, EDGE), np.float32).tobytes()
-"""What the work computes."""
+"""The operation of the work."""
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> float:

@@ -1,6 +1,6 @@
 """A program of `test_previous_release.py`: what a client does that was written for some release.
 
-It runs with the client of either release, and ends with "passed" and where that client lies.
+It runs with the client of either release, and ends with "passed" and the folder of that client.
 """
 
 import io
@@ -24,7 +24,7 @@ IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]
 
 
 def main(grpc: str, rest: str) -> None:
-    """Opens sessions, runs calls in one and in two phases, and asks for a verdict."""
+    """Opens sessions, runs calls in one and in two phases, and requests a verdict."""
     for address in (grpc, rest):
         with Client(address) as client:
             with client.open_session("ascend910b") as session:

@@ -36,7 +36,7 @@ STUCK: Mapping[str, Callable[[], None]] = {
     "in C, holding the interpreter": sum_for_ever,
     "in C, waiting": wait_for_ever,
 }
-"""What it is stuck in, by name."""
+"""Functions that block it, by name."""
 
 
 def main() -> int:

@@ -53,7 +53,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class Operator:
-    """Someone at a terminal, whose environment knows the store and a key."""
+    """An operator at a terminal, whose environment has the store and a key."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -79,7 +79,7 @@ class Operator:
         )
 
     def output_of(self, *arguments: str) -> str:
-        """What a command writes that succeeds."""
+        """The output of a command that succeeds."""
         done = self.run(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -92,7 +92,7 @@ class Operator:
 
 @pytest.fixture
 def operator(tmp_path: Path) -> Iterator[Operator]:
-    """An operator who has bootstrapped a service that runs."""
+    """An operator with a bootstrapped, running service."""
     at_terminal = Operator(tmp_path)
     at_terminal.environment["OPSERVE_API_KEY"] = at_terminal.output_of("bootstrap").strip()
     service = subprocess.Popen(
@@ -170,7 +170,7 @@ def test_top_shows_what_changes_in_a_terminal_and_leaves_it_at_ctrl_c(operator: 
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:
-    """What a terminal shows, up to a text; the test's own limit ends it."""
+    """The output of a terminal up to a text; the time limit of the test ends it."""
     shown = b""
     while wanted not in shown:
         shown += os.read(terminal, 2**16)
@@ -178,7 +178,7 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
 
 
 def read_to_the_end(terminal: int) -> bytes:
-    """What a terminal still shows when nobody has it open any more, which it tells by an error."""
+    """The remaining output of a terminal that no process has open, which ends in an error."""
     shown = b""
     with suppress(OSError):
         while True:

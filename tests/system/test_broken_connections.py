@@ -17,10 +17,10 @@ SEGMENT = 2**20
 
 
 class CuttingProxy:
-    """Carries connections to a service, and cuts the one that carries the byte it is told.
+    """Forwards connections to a service, and cuts the one that carries a given byte.
 
     Attributes:
-        plan: Bytes that go through before each cut, both ways together.
+        plan: Bytes that are forwarded before each cut, both directions together.
         tasks: One for each connection; they end with them.
     """
 

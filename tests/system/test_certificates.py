@@ -23,7 +23,7 @@ def files_in(folder: Path) -> Files:
 
 
 def copy(source: object, target: object) -> None:
-    """Replaces a file at once, as those do who renew certificates."""
+    """Replaces a file atomically, as tools that renew certificates do."""
     new = Path(f"{target}.new")
     shutil.copy(f"{source}", new)
     new.rename(f"{target}")

@@ -1,4 +1,4 @@
-"""Clients that die, vanish or dawdle: what they held comes back, and others go on."""
+"""Clients that die, vanish or dawdle: their resources are released, and others continue."""
 
 import asyncio
 import os
@@ -90,7 +90,7 @@ def connection(address: str) -> socket.socket:
 
 def ended_after_silence(address: str, first: bytes) -> float:
     """Says something, or nothing, and then never again; the seconds until the service ends it."""
-    begun = time.monotonic()  # before the service can know of it
+    begun = time.monotonic()  # before the service can notice it
     with connection(address) as silent:
         silent.sendall(first)
         with suppress(ConnectionResetError):
@@ -126,7 +126,9 @@ async def test_a_slow_reader_of_a_download_makes_the_service_hold_little() -> No
         with connection(addresses.rest) as slow:
             await asyncio.to_thread(slow.sendall, asked.encode())
             assert await asyncio.to_thread(slow.recv, 4096, socket.MSG_WAITALL)
-            for _ in range(20):  # whatever can be sent ahead is sent while others' calls go on
+            for _ in range(
+                20
+            ):  # requests that can be sent ahead are sent while calls of others run
                 await buffer.read(size_bytes=MIB)
             grown = front_memory_mib(process) - before
             assert grown < BUFFERED_MIB

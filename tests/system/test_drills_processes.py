@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 CALLS = 100
 UPLOAD_BYTES = 64 * 2**20
 CLEAR = {107017, 507901}
-"""The session is gone; the service is not there, or going down."""
+"""The session has ended; the service is unreachable or draining."""
 
 
 def kill_worker(process: Process) -> int:
@@ -101,7 +101,7 @@ async def test_a_killed_front_leaves_nothing_and_its_clients_get_errors() -> Non
         with pytest.raises(OpserveError, match="507901"):
             await waiting
         told_s = asyncio.get_running_loop().time() - begun
-        tell("front killed: a waiting client told after", told_s)
+        tell("front killed: a waiting client notified after", told_s)
 
         async def gone() -> bool:
             return not any(Path(f"/proc/{one}/exe").exists() for one in left)

@@ -1,4 +1,4 @@
-"""What happens at the same moment: a cancel and the end of its call, a free and an execute."""
+"""Races: a cancel and the end of its call, a free and an execute."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ async def test_an_abort_that_races_the_end_of_its_call_ends_it_once(
                 await session.default_stream.synchronize()
             except ExecutionFailed as error:
                 assert error.code == ABORTED, error  # noqa: PT017  # it may also have been done
-            await session.default_stream.synchronize()  # it has been told, once
+            await session.default_stream.synchronize()  # it was reported once
         await work.queue(session, 1)
         await session.default_stream.synchronize()
         assert await work.out() == EXACT

@@ -1,4 +1,4 @@
-"""What clients see when a worker or another client dies under a real service."""
+"""Effects on clients of the death of a worker or another client, under a real service."""
 
 import asyncio
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Others beside a hostile tenant: their calls come right, and it sees and keeps nothing."""
+"""Tenants beside a hostile one: their results are right, and it sees and keeps nothing."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -28,7 +28,7 @@ HELD = set(Resource) - {Resource.CALLS_PER_S, Resource.DEVICE_SECONDS}
 
 @dataclass(frozen=True)
 class SharedService:
-    """A service with keys, two tenants who work, and one who means no good."""
+    """A service with keys, two working tenants and a hostile one."""
 
     addresses: Addresses
     keys: Mapping[str, str]
@@ -46,12 +46,12 @@ class SharedService:
                 await load.whole_call()
 
     async def one_leaves(self) -> None:
-        """Bytes of a session that ends lie in memory which the next one gets."""
+        """Bytes of a session that ends stay in memory which the next one gets."""
         async with self.client.open_session() as session:
             await session.upload(np.resize(self.gone, MIB))
 
     def secrets(self) -> dict[str, bytes]:
-        """What the hostile tenant may not see."""
+        """Bytes that the hostile tenant may not see."""
         found = {name: name.encode() for name in (GOOD, ROUND)}
         found["bytes of a session that has ended"] = self.gone.tobytes()
         found |= {f"key of {name}": self.keys[name].encode() for name in (GOOD, ROUND)}
@@ -61,7 +61,7 @@ class SharedService:
         return found
 
     async def use_at_rest(self, tenant: str) -> Mapping[str, float]:
-        """What a tenant holds while no message of its own is under way, a heartbeat's neither."""
+        """Resources of a tenant while it sends no message, not even a heartbeat."""
         use: Mapping[str, float] = {}
 
         async def is_at_rest() -> bool:
@@ -73,7 +73,7 @@ class SharedService:
         return use
 
     async def gauges(self, name: str, tenant: str) -> Mapping[str, float]:
-        """What the metrics tell of a tenant, by resource."""
+        """Metrics of a tenant, by resource."""
         return await gauges(self.addresses.rest, self.keys[GOOD], name, tenant=tenant)
 
 
@@ -117,7 +117,7 @@ async def test_a_hostile_tenant_harms_no_other_and_sees_nothing(tmp_path: Path) 
         after = await found.use_at_rest(GOOD)
         for name in HELD - {Resource.DEVICE_MEMORY}:
             assert after[name] == before[name], name
-        # An empty slab of its own may have made way for another tenant's.
+        # An empty slab of its own may have been replaced by another tenant's.
         assert after[Resource.DEVICE_MEMORY] <= before[Resource.DEVICE_MEMORY]
         refused = await found.gauges("opserve_tenant_refusals_total", BAD)
         assert refused[Resource.DEVICE_MEMORY] > 0, "it came to the end of its quota"

@@ -44,7 +44,7 @@ AUDIT = AuditEntry(at=1.0, tenant="lab", principal="root", face="cli", method="t
 
 @dataclass(frozen=True)
 class Files:
-    """Certificates of a farm, made for one test."""
+    """Certificates of a deployment, made for one test."""
 
     server: TlsFiles
     known: TlsFiles
@@ -123,7 +123,7 @@ async def until(ask: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def outcome(address: str, key: str, tls: TlsFiles | None = None) -> str:
-    """The name of what a call came to."""
+    """The name of a call's outcome."""
     async with AsyncClient(address, api_key=key, tls=tls, timeout_s=20.0) as client:
         try:
             return f"{len(await client.list_devices())} devices"

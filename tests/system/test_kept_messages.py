@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(120)]
 MIB = 2**20
 QUOTA_MIB, MESSAGE_MIB, CALLS = 16, 3, 40
 MEMORY_MIB = 64
-"""What the messages may make the front larger by; all of them would by 120, and parsed by 240."""
+"""Allowed growth of the front; all messages together take 120 MiB, and parsed ones 240."""
 WATCH = "/opserve.v1.StreamService/WatchStream"
 UNKNOWN = b"\xfa\x3f\x80\x80\xc0\x01" + bytes(MESSAGE_MIB * MIB)
 """A field of that size which no message has."""

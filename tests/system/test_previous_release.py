@@ -51,7 +51,7 @@ def environment_of(release: Path) -> Mapping[str, str]:
 
 
 def calls_of(client: Mapping[str, str], service: Addresses) -> str:
-    """Where the client lies whose calls all passed."""
+    """The folder of the client whose calls all passed."""
     command = [sys.executable, str(CALLS), service.grpc, service.rest]
     done = subprocess.run(command, env=client, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A client that goes away and comes back within the lease goes on where it was."""
+"""A client that reconnects within the lease resumes its session."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""Connections of strangers: what is too much on the wire ends them, and others go on."""
+"""Unauthenticated connections: input beyond the limits ends them, and others continue."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ async def serves(addresses: Addresses) -> None:
 
 
 async def first_bytes(wire: Wire, size: int) -> bytes:
-    """What a connection is answered; nothing where it was ended before or after it was heard."""
+    """The answer to a connection; empty where the service closed it without one."""
     try:
         return await wire[0].read(size)
     except ConnectionResetError:
@@ -155,8 +155,8 @@ async def test_calls_of_tenants_leave_a_connection_for_probes_over_rest(service:
 
 
 @pytest.mark.slow
-async def test_there_are_so_many_connections_over_grpc() -> None:
-    with private_service(**LIMITS) as own:  # nobody else's connection is still closing there
+async def test_connections_over_grpc_are_limited() -> None:
+    with private_service(**LIMITS) as own:  # no other connection is still closing there
         wires = [await connected(own.grpc) for _ in range(9)]
         for _, writer in wires:
             writer.write(PREFACE + frame(SETTINGS))
@@ -192,7 +192,7 @@ async def test_calls_that_are_reset_as_fast_as_they_begin_disturb_no_other_clien
             if stream % 1000 == 1:
                 await writer.drain()
                 await serves(service)
-    except ConnectionError:  # the service may hang up
+    except ConnectionError:  # the service may disconnect
         pass
     await serves(service)
     writer.close()
@@ -223,7 +223,7 @@ async def test_a_handshake_that_stalls_ends_on_both_apis(tmp_path: Path) -> None
     with private_service(**LIMITS, **tls, handshake_timeout_s="1") as addresses:
         for address in (addresses.grpc, addresses.rest):
             reader, writer = await connected(address)
-            writer.write(b"\x16\x03\x01\x02\x00")  # a hello begins, and no more comes
+            writer.write(b"\x16\x03\x01\x02\x00")  # a hello begins, and no more arrives
             async with asyncio.timeout(300):
                 await reader.read()
             writer.close()

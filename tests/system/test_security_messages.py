@@ -1,4 +1,4 @@
-"""Messages of strangers: huge lists, deep nesting and bytes that are no message cost little."""
+"""Unauthenticated messages: huge lists, deep nesting and invalid bytes cost little."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -165,7 +165,7 @@ def test_a_document_of_too_many_values_is_refused_before_it_is_read(inside: str)
     assert refusal.value.allowed == f"at most {2**13} values"
 
 
-async def test_one_tenant_never_pushes_out_what_another_was_answered(
+async def test_one_tenant_never_evicts_answers_of_another(
     entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
     def asks(key: str, request_id: str) -> dict[str, str]:

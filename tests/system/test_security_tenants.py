@@ -1,4 +1,4 @@
-"""What a tenant may not do: see another, outlive its key, or hold what it is not charged for."""
+"""Limits of a tenant: it sees no other, ends with its key, and is charged for what it holds."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ LAB, MILL = (
     Principal(tenant=name, name="tester", scopes=frozenset({Scope.OPERATE}))
     for name in ("lab", "mill")
 )
-SECRET = random.Random(6).randbytes(KIB)  # noqa: S311  # told apart from zeros, no more
+SECRET = random.Random(6).randbytes(KIB)  # noqa: S311  # distinct from zeros, no more
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def read(core: Service, owner: Principal, session: str, buffer: int) -> by
 
 @pytest.mark.usefixtures("with_keys")
 @pytest.mark.parametrize("by_free", [False, True])
-async def test_no_tenant_reads_what_another_left_in_memory(core: Service, *, by_free: bool) -> None:
+async def test_no_tenant_reads_memory_of_another(core: Service, *, by_free: bool) -> None:
     session, buffers = await whole_memory(core, LAB)
     assert len(buffers) >= 8
     for buffer in buffers:
@@ -265,7 +265,7 @@ async def test_the_body_of_a_whole_call_is_charged_as_it_arrives(
     assert answer.status_code != 429
 
 
-async def test_what_is_wrong_with_a_handle_says_nothing_of_others(core: Service) -> None:
+async def test_an_error_about_a_handle_reveals_nothing_of_others(core: Service) -> None:
     with pytest.raises(OpserveError) as refusal:
         core.get_session(MILL, "../../etc/passwd\r\nx: y" * 100)
     assert len(refusal.value.message) < 200

@@ -1,4 +1,4 @@
-"""Calls on a device with two threads, over the wire."""
+"""Calls on a device with two threads, over the APIs."""
 
 import multiprocessing
 from collections.abc import AsyncIterator
@@ -66,13 +66,13 @@ async def served() -> AsyncIterator[tuple[Addresses, BaseProcess]]:
 
 
 def sleeps_of_other_threads(worker: BaseProcess) -> int:
-    """How often threads of the worker other than its first one have ended work so far."""
+    """Finished pieces of work of the worker's threads other than its first one."""
     others = Path(f"/proc/{worker.pid}/task").glob("*/status")
     statuses = [path.read_text() for path in others if path.parent.name != str(worker.pid)]
     return sum(int(text.split("voluntary_ctxt_switches:")[1].split()[0]) for text in statuses)
 
 
-async def test_two_threads_compute_what_one_does(served: tuple[Addresses, BaseProcess]) -> None:
+async def test_two_threads_compute_the_result_of_one(served: tuple[Addresses, BaseProcess]) -> None:
     addresses, worker = served
     async with AsyncClient(addresses.grpc) as client, client.open_session() as session:
         await session.set_deterministic_level("strong")

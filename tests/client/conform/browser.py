@@ -1,4 +1,4 @@
-"""Reports opened in a browser, with complaints of whatever it did not like."""
+"""Reports opened in a browser, with the errors that it reports."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -90,7 +90,7 @@ def test_a_service_that_is_started_has_the_devices_that_cases_need(
     assert capsys.readouterr().err.startswith("a service is started")
 
 
-def test_a_run_that_is_wrong_ends_with_1_and_says_so_everywhere(
+def test_a_wrong_run_exits_with_1_and_every_output_shows_it(
     service: Addresses, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
@@ -105,7 +105,7 @@ def test_a_run_that_is_wrong_ends_with_1_and_says_so_everywhere(
     assert "| FAILED | 2 |" in (tmp_path / "step.md").read_text()
 
 
-def test_a_run_that_judges_nothing_says_so_and_is_not_right(
+def test_a_run_that_judges_nothing_reports_that_and_does_not_pass(
     service: Addresses, capsys: Capture, tmp_path: Path
 ) -> None:
     (tmp_path / "none").mkdir()
@@ -186,7 +186,7 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
         (("compare", "no", "no"), "No such file"),
     ],
 )
-def test_what_is_no_verdict_ends_with_2(
+def test_a_run_without_a_verdict_exits_with_2(
     arguments: tuple[str, ...], message: str, capsys: Capture
 ) -> None:
     assert conform(*arguments) == 2

@@ -31,7 +31,7 @@ def test_no_text_becomes_a_link_an_image_or_markup() -> None:
     assert summary.endswith(r"| \!\[x\](http://a) \| \`code\` &lt;img src=x> \[b\]: c |")
 
 
-def test_no_text_begins_a_command_of_its_own() -> None:
+def test_no_text_begins_another_command() -> None:
     (annotation,) = annotations(summary_of("100 %\r\n::set-output name=a::b"))
     case = fold(1).id
     assert annotation == f"::error title=ERROR {case}::100 %25%0D%0A::set-output name=a::b"
@@ -48,7 +48,7 @@ def test_a_title_ends_where_it_must() -> None:
     ]
 
 
-def test_there_are_no_more_annotations_than_are_shown() -> None:
+def test_annotations_are_limited_to_the_shown_ones() -> None:
     lines = list(annotations(summary_of(*map(str, range(ANNOTATIONS_LIMIT + 5)))))
     assert len(lines) == ANNOTATIONS_LIMIT
 

@@ -199,7 +199,7 @@ def test_any_output_of_a_target_can_be_sent(kept: Addresses) -> None:
     assert other[1:] == ("x" * 1024, 0)
 
 
-def test_verdicts_are_sent_of_failures_while_there_is_room(
+def test_verdicts_of_failures_are_sent_within_the_limit(
     kept: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = [folded(last_column_wrong, case=fold(n)) for n in (1, 2, 3)]

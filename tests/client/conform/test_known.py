@@ -1,4 +1,4 @@
-"""Known failures: which cases they excuse, which of them pass, and what a run then comes to."""
+"""Known failures: excused cases, those that pass, and the exit status of the run."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_known_failures_do_not_fail_a_run() -> None:
     assert Summary(record=SAMPLE, expectations=expectations(SAMPLE, [ALL])).exit_code == 0
 
 
-def test_beside_a_baseline_only_what_is_worse_fails_a_run() -> None:
+def test_beside_a_baseline_only_regressions_fail_a_run() -> None:
     same = Summary(record=SAMPLE, comparison=compare(SAMPLE.outcomes, SAMPLE.outcomes))
     assert same.exit_code == 0
     before = run(folded(nothing_wrong), RIGHT, refused(), SKIPPED)
@@ -46,7 +46,7 @@ def test_beside_a_baseline_only_what_is_worse_fails_a_run() -> None:
     assert Summary(record=SAMPLE, expectations=known, comparison=worse).exit_code == 0
 
 
-def test_what_is_newly_left_out_fails_a_run_beside_a_baseline() -> None:
+def test_newly_skipped_cases_fail_a_run_beside_a_baseline() -> None:
     case = fold(4)
     left_out = run(failed(Status.SKIPPED, "too slow", channels=4))
     right = run(folded(nothing_wrong, case=case))

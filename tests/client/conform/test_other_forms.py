@@ -61,6 +61,6 @@ def test_a_case_of_a_problem_has_it_as_its_source_and_is_drawn_by_the_seed() -> 
         ("caffe:layers", "allowed smoke, standard, exhaustive, a file or benchdnn:PATH, miopen"),
     ],
 )
-def test_what_makes_no_suite_is_refused(name: str, reason: str) -> None:
+def test_input_that_makes_no_suite_is_refused(name: str, reason: str) -> None:
     with pytest.raises(InfrastructureError, match=reason):
         suite_named(name, None)

@@ -141,11 +141,11 @@ import opserve_pytest.cases as plugin
 
 begin = plugin.service
 
-def told(address, profiles):
+def reported(address, profiles):
     print(f"profiles: {profiles}")
     return begin(address, profiles)
 
-plugin.service = told
+plugin.service = reported
 """
 
 

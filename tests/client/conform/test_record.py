@@ -66,7 +66,7 @@ def test_a_record_of_the_first_release_is_read() -> None:
     assert len(output.maps) == 2
 
 
-def test_maps_are_kept_of_what_is_wrong_only(tmp_path: Path) -> None:
+def test_maps_are_kept_of_wrong_elements_only(tmp_path: Path) -> None:
     write_record(RECORD, tmp_path / "run")
     right, wrong = read_record(tmp_path / "run").results
     assert not right.verdict.outputs[0].maps
@@ -84,7 +84,7 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     "text",
     ["", "{}\n", '{"record":2}\n', '{"record":1,"colour":1}\n', "[]\n", "no\n"],
 )
-def test_what_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_record_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "run").write_text(text)
     with pytest.raises(RecordError, match="run"):
         read_record(tmp_path / "run")

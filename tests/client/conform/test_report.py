@@ -1,4 +1,4 @@
-"""The report as a file: what is in it, and what cannot come out of it."""
+"""The report as a file: its content, and its isolation from the network."""
 
 import ast
 import json
@@ -43,7 +43,7 @@ def test_every_case_is_in_the_index_and_in_a_chunk(monkeypatch: pytest.MonkeyPat
     assert [one["case"]["id"] for chunk in chunks for one in chunk] == ids
 
 
-def test_the_index_says_what_became_of_each_case() -> None:
+def test_the_index_shows_the_outcome_of_each_case() -> None:
     index, _ = unpacked(report_of(SAMPLE))
     names, columns = index["names"], index["columns"]
     statuses = [names["status"][place] for place in columns["status"]]
@@ -79,7 +79,7 @@ def test_beyond_a_number_of_failures_maps_are_left_out(monkeypatch: pytest.Monke
     ]
 
 
-def test_a_run_that_was_cut_off_says_so() -> None:
+def test_an_interrupted_run_is_marked() -> None:
     cut = replace(SAMPLE, results=SAMPLE.results[1:2])
     index, _ = unpacked(report_of(cut))
     assert index["conclusion"] == "1 of 1 cases passed, none failed; 3 were not tried"
@@ -91,7 +91,7 @@ def test_a_run_without_cases_has_a_report() -> None:
     assert chunks == []
 
 
-def test_what_a_target_says_is_in_packed_data_only() -> None:
+def test_texts_of_a_target_are_in_packed_data_only() -> None:
     hostile = "</script><script>alert(1)</script>{{7*7}}$data"
     text = report_of(run(failed(Status.ERROR, hostile), target=hostile))
     assert hostile not in text

@@ -67,7 +67,7 @@ def cell_of_map(
     return 1 + (column + 0.5) * side, 1 + (row + 0.12) * side
 
 
-def test_the_gravest_cases_come_first(open_report: Open) -> None:
+def test_the_gravest_cases_are_listed_first(open_report: Open) -> None:
     with open_report(SAMPLE) as page:
         assert statuses(page) == ["FAILED", "FAILED", "SKIPPED", "PASSED"]
         assert page.inner_text("#verdict") == "2 of 4 cases failed, 1 passed"
@@ -115,7 +115,7 @@ def test_an_address_holds_filters_sort_and_case(open_report: Open) -> None:
         assert page.input_value("#status") == "FAILED"
 
 
-def test_a_failure_says_what_is_wrong(open_report: Open) -> None:
+def test_a_failure_describes_the_defect(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector("#case h3")
         shown = page.inner_text("#case")
@@ -313,7 +313,7 @@ def test_only_rows_in_sight_exist(open_report: Open) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_texts_stand_out_from_what_is_behind_them(open_report: Open, scheme: Scheme) -> None:
+def test_texts_contrast_with_their_background(open_report: Open, scheme: Scheme) -> None:
     script = """() => [...document.querySelectorAll("main *, header *")].filter((element) =>
       [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
       && element.checkVisibility()).map((element) => {
@@ -347,7 +347,7 @@ def luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_colours_go_one_way_and_stay_apart_for_colour_blind_eyes(
+def test_the_colours_are_ordered_and_distinct_for_colour_blind_readers(
     open_report: Open, scheme: Scheme
 ) -> None:
     script = """canvas => [...canvas.getContext("2d").getImageData(3, 4, 1, 1).data].slice(0, 3)"""
@@ -368,7 +368,7 @@ def test_the_colours_go_one_way_and_stay_apart_for_colour_blind_eyes(
 
 
 def deuteranope_distance(one: list[int], other: list[int]) -> float:
-    """How far two colours are apart without the cones for green (Machado's matrix)."""
+    """The distance of two colours without the cones for green (Machado's matrix)."""
     rows = ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969))
     differences = [a - b for a, b in zip(one, other, strict=True)]
     seen = [sum(w * d for w, d in zip(row, differences, strict=True)) for row in rows]
@@ -385,7 +385,7 @@ def test_the_theme_can_be_chosen(open_report: Open) -> None:
         assert sum(before[:3]) > sum(after[:3])
 
 
-def test_what_is_printed_is_light_and_flows(open_report: Open) -> None:
+def test_the_printed_page_is_light_and_flows(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector(MAP)
         light = pixel(page, 1, *cell_of_map(page, 1, 0, 0, LAST_COLUMN + 1))

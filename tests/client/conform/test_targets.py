@@ -58,7 +58,7 @@ def program(folder: Path, text: str, *, timeout_s: float = 30.0) -> CommandTarge
     return CommandTarget(f"{sys.executable} {folder}/kernel.py {{in}} {{out}} {{case}}", timeout_s)
 
 
-def test_a_function_gets_what_it_has_parameters_for() -> None:
+def test_a_function_gets_the_arguments_that_it_has_parameters_for() -> None:
     outcome = tried(FunctionTarget(Called(kernels.fold)))
     assert isinstance(outcome, Ran)
     assert outputs_of(outcome)["out"].shape == (2, 1, 3, 4)
@@ -75,7 +75,7 @@ def test_a_function_may_write_into_its_outputs() -> None:
     assert np.all(outputs_of(outcome)["out"] == 2)
 
 
-def test_a_function_says_that_it_does_not_have_something() -> None:
+def test_a_function_reports_that_it_does_not_implement_a_call() -> None:
     assert tried(FunctionTarget(Called(kernels.fold)), NARROW) == Missing(reason="FLOAT only")
     other = FunctionTarget(Called(kernels.fold, "deconv_grad_filter"))
     assert isinstance(tried(other), Missing)
@@ -176,7 +176,7 @@ def test_a_case_is_written_with_its_inputs(tmp_path: Path) -> None:
     "name",
     ["what", "cmd:./kernel", "files:nowhere", "no.such.module:f", "json:nothing", "json:decoder"],
 )
-def test_a_target_that_is_not_there_is_no_verdict(name: str) -> None:
+def test_a_missing_target_is_no_verdict(name: str) -> None:
     with pytest.raises(InfrastructureError, match="target"):
         target_named(name, Access(address="127.0.0.1:1"), timeout_s=1.0)
 

@@ -1,4 +1,4 @@
-"""Where an output is wrong, in words."""
+"""Sentences about the places where an output is wrong."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_every_axis_with_a_pattern_has_a_sentence() -> None:
     ]
 
 
-def test_there_is_nothing_to_say_of_what_is_right_or_all_wrong() -> None:
+def test_right_and_entirely_wrong_outputs_have_no_sentence() -> None:
     assert described() == []
     assert described(...) == []
 

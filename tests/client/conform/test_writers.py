@@ -39,7 +39,7 @@ def test_metrics_report_the_worst_used_fraction_of_passed_results() -> None:
     assert f'worst_used{{operator="im2col_backward"}} {near.verdict.worst:.4g}\n' in text
 
 
-def test_the_badge_says_how_many_failed_or_passed() -> None:
+def test_the_badge_shows_how_many_failed_or_passed() -> None:
     passed = folded(nothing_wrong)
     assert json.loads(badge(SAMPLE)) == {
         "schemaVersion": 1,
@@ -86,7 +86,7 @@ def test_junit_omits_known_failures_and_reports_those_that_pass(tmp_path: Path) 
     assert suite[1][0].text == f"known failure that passes: {right.case.id}  # mended"
 
 
-def test_what_xml_has_no_character_for_is_left_out_of_junit(tmp_path: Path) -> None:
+def test_characters_that_xml_forbids_are_left_out_of_junit(tmp_path: Path) -> None:
     hostile = "a\x00\x1b[31m</testsuite>\ud800\uffff<b>"
     suite = junit(tmp_path, run(failed(Status.ERROR, hostile)))
     assert suite[0][0].text == "a[31m</testsuite><b>"

@@ -20,7 +20,7 @@ Operands = Mapping[str, Array]
 
 
 def as_it_is(array: Array) -> Array:
-    """Where nothing is done to an array."""
+    """Leaves an array unchanged."""
     return array
 
 

@@ -32,7 +32,7 @@ class Fault:
     """A wrong kernel.
 
     Attributes:
-        told: What is wrong, for the table.
+        description: The defect, for the table.
         kernel: The kernel.
     """
 
@@ -75,7 +75,7 @@ def _without_group_offset(call: Call) -> Call:
 
 
 def _without_output_padding(call: Call) -> Call:
-    """What lies in the added positions is not read."""
+    """Values in the added positions are not read."""
     if not any(call.output_padding):
         return call
     image = call.operands["grad_output"].copy()
@@ -125,7 +125,7 @@ def _swap_lanes_back(call: Call, sums: Sums) -> Sums:
 
 
 def _other_row_order(call: Call) -> Call:
-    """Taps before channels where they belong behind, and the other way round."""
+    """Taps before channels where they belong behind, and vice versa."""
     if call.case.operator == "deconv_grad_filter":
         is_first = call.case.arguments.get("row_order") == "kh_kw_oc"
         order = "oc_kh_kw" if is_first else "kh_kw_oc"
@@ -238,7 +238,7 @@ def _add_to_output(memory: Placed, result: Array) -> None:
 
 
 def _read_contiguously(memory: Placed) -> Array:
-    """As if the elements lay one after the other."""
+    """As if the elements were contiguous."""
     if memory.storage.size < memory.elements.size:
         return memory.elements
     return memory.storage[: memory.elements.size].reshape(memory.elements.shape)

@@ -33,7 +33,7 @@ def superblocks_of(case: Case) -> tuple[Row, int, int]:
 
 
 def lanes_swapped(weight: Array) -> Array:
-    """A weight whose lanes of output and input channels are each other's in every block."""
+    """A weight with the lanes of output and input channels exchanged in every block."""
     outputs, inputs, *taps = weight.shape
     blocks = weight.reshape(outputs // BLOCK, BLOCK, inputs // BLOCK, BLOCK, *taps)
     return blocks.swapaxes(1, 3).reshape(weight.shape)

@@ -53,7 +53,7 @@ def write(memory: Placed, result: Array) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What a kernel does, stage by stage; the defaults make a right one.
+    """The stages of a kernel; the defaults make a right one.
 
     Attributes:
         refuse: The code that a call is refused with.
@@ -64,7 +64,7 @@ class Kernel:
         nearest: Rounding to a dtype.
         saturate: Results beyond FLOAT16's range, where the profile saturates.
         write: How a result is written.
-        leave: What is done to memory afterwards; how often the case ran before is told.
+        leave: What is done to memory afterwards; it receives how often the case ran before.
     """
 
     refuse: Callable[[Case], AnyStatus | None] = refused
@@ -79,7 +79,7 @@ class Kernel:
 
 
 def run(kernel: Kernel, case: Case, memory: Memory, turn: int) -> None:
-    """Writes the outputs of a case; `turn` tells how often it ran before."""
+    """Writes the outputs of a case; `turn` counts earlier runs."""
     with np.errstate(all="ignore"):
         call = kernel.change(call_of(case, _operands(kernel, case, memory)))
         for gradient, sums in kernel.finish(call, sums_of(call)).items():

@@ -20,11 +20,11 @@ from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 NOTHING = "image: nothing"
-"""What no algorithm is called."""
+"""A name of no algorithm."""
 
 
 def possible(sample: Sample, options: PlanOptions = ANY_PLAN) -> list[str]:
-    """What can compute each gradient of a call, as the refusal of anything else tells."""
+    """Algorithms for each gradient of a call, from the refusal of any other."""
     with pytest.raises(InvalidArgument) as refusal:
         plan_of(sample, replace(options, algorithms=(NOTHING,)))
     return refusal.value.allowed.partition(": ")[2].split(", ")
@@ -42,7 +42,7 @@ def with_gaps(sample: Sample) -> Sample:
 
 
 def within_larger(sample: Sample) -> Sample:
-    """The same call on tensors whose entries lie apart, from the fifth element on."""
+    """The same call on strided tensors, from the fifth element on."""
     return _laid_out(sample, step=1, outermost=3)
 
 
@@ -149,4 +149,4 @@ CALLS: Mapping[Algorithm, Sequence[Sample]] = {
     Algorithm.FOLD: _FOLDS,
     Algorithm.PERMUTE: _TILES,
 }
-"""What each algorithm is forced to compute, all gradients of it that it can."""
+"""Calls for each forced algorithm, with all gradients that it can compute."""

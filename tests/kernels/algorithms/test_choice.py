@@ -1,4 +1,4 @@
-"""Which algorithms are chosen, which may be asked for, and what a choice says of itself."""
+"""Chosen algorithms, requested ones, and the description of a choice."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_requesting_the_chosen_algorithm_makes_the_same_plan(sample: Sample) -> 
         (("image: winograd",), PlanOptions()),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_can(
+def test_impossible_values_are_refused_with_the_allowed_ones(
     asked: tuple[str, ...], options: PlanOptions
 ) -> None:
     with pytest.raises(InvalidArgument) as refusal:

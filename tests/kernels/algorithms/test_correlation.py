@@ -69,7 +69,7 @@ def test_a_gathered_position_meets_every_tap(taps: int, stride: int, dilation: i
     assert product.phases_by_taps(2) == {taps: 1}
 
 
-def test_counting_taps_takes_no_time_of_its_own() -> None:
+def test_counting_taps_takes_no_extra_time() -> None:
     product = correlation(SCATTER, taps=10**12 + 1, stride=2, padding=0, dilation=1)
     assert product.phases_by_taps(2) == {5 * 10**11 + 1: 1, 5 * 10**11: 1}
 

@@ -219,7 +219,7 @@ def test_a_unit_of_many_groups_is_bounded(wanted: int) -> None:
     assert 2 * 256 * 32**2 * 3**2 / (stage.units - 1) < 2_000_000
 
 
-def test_stages_of_a_call_have_parts_of_the_workspace_of_their_own() -> None:
+def test_stages_of_a_call_have_separate_parts_of_the_workspace() -> None:
     case = CASES["stride 2"]
     arrays = arrays_of("stages", case)
     image, weight, output = operands_of(case, arrays)

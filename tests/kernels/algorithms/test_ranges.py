@@ -91,7 +91,9 @@ def test_operands_of_like_size_are_transformed(name: str, wanted: int) -> None:
         "a row",
     ],
 )
-def test_direct_sums_stand_in_where_the_range_of_an_operand_is_wide(name: str, wanted: int) -> None:
+def test_direct_sums_replace_transforms_where_the_range_of_an_operand_is_wide(
+    name: str, wanted: int
+) -> None:
     for where in {IMAGE, WEIGHT, OUTPUT} - {wanted}:
         assert _stands_in(_arrays(name, where), wanted)
         assert _stands_in(_arrays(name, where), wanted, units=1)

@@ -98,7 +98,7 @@ def test_of_algorithms_about_as_fast_the_one_with_the_smaller_workspace_is_taken
         ((4, 64, 3, 3), {}),
     ],
 )
-def test_what_other_algorithms_are_for_is_left_to_them(
+def test_calls_of_other_algorithms_are_left_to_them(
     weight: tuple[int, ...], changes: dict[str, Any]
 ) -> None:
     sample = convolution("other", (2, 64, 28, 28), weight, **changes)

@@ -1,4 +1,4 @@
-"""What tests of readers ask of a case: one call, its shapes."""
+"""Accessors for tests of readers: the only call of a case, and its shapes."""
 
 from kernels.cases.runs import plan_of
 from opserve_kernels.cases.case import Case

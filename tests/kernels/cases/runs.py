@@ -55,7 +55,7 @@ def expected_of(case: Case, seed: int) -> dict[str, Expected]:
 
 
 def calls_of(case: Case, seed: int, *, sized: Collection[str]) -> tuple[ReferenceCall, ...]:
-    """What the reference device is asked, with the magnitudes of these outputs."""
+    """The request to the reference device, with the magnitudes of these outputs."""
     placed = arrays_of(case, seed)
     given = {name: placed[name].elements for name in case.inputs}
     return reference_calls(case, given, seed=seed, sized=sized)

@@ -1,4 +1,4 @@
-"""The reader of benchdnn: what problem strings stand for, by hand, and what it refuses."""
+"""The reader of benchdnn: calls of problem strings, by hand, and its refusals."""
 
 import re
 from collections.abc import Callable
@@ -128,7 +128,7 @@ _OPTIONS: list[tuple[str, int, Callable[[Case], bool]]] = [
 
 
 @pytest.mark.parametrize(("options", "count", "found"), _OPTIONS)
-def test_options_say_what_to_compute(
+def test_options_select_the_outputs(
     options: str, count: int, found: Callable[[Case], bool]
 ) -> None:
     read = read_benchdnn(f"{options} {_PLAIN}")
@@ -212,7 +212,7 @@ def test_problem_that_cannot_be_expressed_is_listed_with_the_reason(line: str, r
 def test_layouts_are_those_of_benchdnns_own_axes(
     options: str, problem: str, tensor: str, steps: Row | None
 ) -> None:
-    """Steps by hand: the product of what lies further inside."""
+    """Strides by hand: the product of the inner sizes."""
     read = read_benchdnn(f"{options} {problem}")
 
     assert only(read).tensors[tensor].strides == steps

@@ -17,7 +17,7 @@ def file_of(folder: Path, key: str) -> Path:
     return folder / key[:2] / f"{key}.npz"
 
 
-def test_what_was_put_is_there(tmp_path: Path) -> None:
+def test_stored_arrays_are_found_again(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     assert cache.get(KEYS[0]) is None
     cache.put(KEYS[0], ARRAYS)

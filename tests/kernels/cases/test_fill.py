@@ -1,4 +1,4 @@
-"""Fills: bit for bit what the page says, by an implementation without NumPy and its vectors."""
+"""Fills: bit for bit as documented, by an implementation without NumPy and its vectors."""
 
 import re
 from math import inf, nan

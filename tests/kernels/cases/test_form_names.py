@@ -54,5 +54,5 @@ def test_a_step_that_is_named_is_taken(step: str) -> None:
         assert any(one > (step != "padding") for one in getattr(call, step)), name
 
 
-def test_what_is_transposed_says_so() -> None:
+def test_transposed_results_are_named_as_such() -> None:
     assert {name for name, call in CALLS.items() if call.transposed} == set(_named("transposed"))

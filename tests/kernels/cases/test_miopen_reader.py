@@ -1,4 +1,4 @@
-"""The reader of MIOpenDriver: what command lines stand for, by hand, and what it refuses."""
+"""The reader of MIOpenDriver: calls of command lines, by hand, and its refusals."""
 
 from typing import Any
 

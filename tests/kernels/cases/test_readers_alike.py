@@ -1,4 +1,4 @@
-"""Both readers: what a caller may set, and what the page says that they refuse."""
+"""Both readers: options of a caller, and the documented refusals."""
 
 import re
 from pathlib import Path

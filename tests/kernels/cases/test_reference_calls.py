@@ -1,4 +1,4 @@
-"""Expected values: operands rounded as the call says, and sums described so that a verdict fits."""
+"""Expected values: operands rounded by the call, and descriptions of sums for the verdict."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What sums of a case are: how long, what they are kept in, what they pass through, how they end.
+"""Sums of a case: their length, accumulator, intermediate roundings and result.
 
 A verdict's tolerance follows from that; one that is too wide lets wrong kernels pass.
 """

@@ -59,7 +59,7 @@ def outcomes(by_case: Mapping[str, Outcome], digest: str = "sha256:00") -> Outco
         (RIGHT, RIGHT, Change.SAME),
     ],
 )
-def test_a_case_is_compared_with_what_it_was(
+def test_a_case_is_compared_with_its_earlier_result(
     before: Outcome | None, now: Outcome, expected: Change
 ) -> None:
     assert change(before, now) is expected
@@ -79,7 +79,7 @@ def test_new_failures_fixes_skips_additions_and_removals_are_reported() -> None:
     assert found.exit_code == 1
 
 
-def test_the_farthest_drift_comes_first_and_fails_nothing() -> None:
+def test_the_farthest_drift_is_listed_first_and_fails_nothing() -> None:
     now = {"a": Outcome(status=Status.PASSED, worst=0.5), "b": NEAR}
     found = compare(outcomes(dict.fromkeys("ab", RIGHT)), outcomes(now))
     assert [(drift.case, drift.now) for drift in found.drifts] == [("b", 0.9), ("a", 0.5)]
@@ -93,7 +93,7 @@ def test_a_run_does_not_differ_from_itself(run: Mapping[str, Outcome]) -> None:
 
 
 @given(RUNS, RUNS)
-def test_what_failed_then_fails_was_mended_was_left_out_or_is_gone(
+def test_earlier_failures_are_kept_fixed_skipped_or_removed(
     before: Mapping[str, Outcome], now: Mapping[str, Outcome]
 ) -> None:
     found = compare(outcomes(before), outcomes(now))
@@ -109,7 +109,7 @@ def test_what_failed_then_fails_was_mended_was_left_out_or_is_gone(
 
 
 @given(RUNS, RUNS)
-def test_what_is_mended_breaks_the_other_way_round(
+def test_a_fix_is_a_failure_in_the_opposite_comparison(
     before: Mapping[str, Outcome], now: Mapping[str, Outcome]
 ) -> None:
     there, back = (

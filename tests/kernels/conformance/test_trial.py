@@ -1,4 +1,4 @@
-"""Trials: what each outcome of a target comes to, repeated calls, and warnings."""
+"""Trials: the result of each outcome of a target, repeated calls, and warnings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ OWN_CASE = replace(PAGE_CASE, source="mine")
 
 @dataclass(frozen=True)
 class Warned:
-    """A broken rule, as a target tells of it."""
+    """A broken rule, as a target reports it."""
 
     name: str
     parameter: str
@@ -77,7 +77,7 @@ async def test_an_outcome_decides_the_status(outcome: Outcome, status: Status, r
     assert reason in verdict.reason
 
 
-async def test_outputs_that_a_target_gives_count_before_its_memory() -> None:
+async def test_outputs_that_a_target_returns_count_before_its_memory() -> None:
     given = Ran(outputs={"out": view_of(wrong(0).storages["out"], CASE.tensors["out"])})
     verdict = (await tried(CASE, replace(given, storages=RIGHT.storages))).verdict
     assert verdict.status is Status.FAILED

@@ -65,7 +65,7 @@ def sums(sample: Sample, buffers: Mapping[str, Bytes]) -> tuple[Doubles, Doubles
 def expected(
     sample: Sample, buffers: Mapping[str, Bytes], *, transformed: bool = False
 ) -> dict[str, Expectation]:
-    """What a sample's call must write; transformed by Winograd's algorithm, or not."""
+    """Expected outputs of a sample's call, transformed by Winograd's algorithm or not."""
     value, magnitude, terms = sums(sample, buffers)
     dtype = sample.outputs["res_tensor"].dtype
     if dtype == DataType.DOUBLE:
@@ -77,7 +77,7 @@ def expected(
 
 
 def _transforms(sample: Sample, buffers: Mapping[str, Bytes]) -> Doubles:
-    """What Winograd's algorithm may add, in FRACTAL_Z."""
+    """The error that Winograd's algorithm may add, in FRACTAL_Z."""
     given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
     para_dict = _para_dict(sample.scalars)
     shape = dense_shape(sample.scalars["filter_sizes"], para_dict.groups or 1)

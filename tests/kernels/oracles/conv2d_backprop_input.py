@@ -50,7 +50,7 @@ def sums(sample: Sample, buffers: Mapping[str, Bytes]) -> tuple[Doubles, Doubles
 def expected(
     sample: Sample, buffers: Mapping[str, Bytes], *, transformed: bool = False
 ) -> dict[str, Expectation]:
-    """What a sample's call must write, transformed or not; FLOAT16 saturates on every profile."""
+    """Expected outputs of a call, transformed or not; FLOAT16 saturates on every profile."""
     value, magnitude, terms = sums(sample, buffers)
     dtype = sample.outputs["res_tensor"].dtype
     if dtype == DataType.DOUBLE:
@@ -64,7 +64,7 @@ def expected(
 
 
 def _transforms(sample: Sample, buffers: Mapping[str, Bytes]) -> Doubles:
-    """What Winograd's algorithm may add, in NC1HWC0."""
+    """The error that Winograd's algorithm may add, in NC1HWC0."""
     given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
     para_dict = sample.scalars["para_dict"]
     shape = dense_shape(sample.scalars["filter_sizes"], _groups(sample.scalars))

@@ -47,7 +47,7 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gradients:
-    """What the operator computes."""
+    """The results of the operator."""
 
     grad_input: Doubles
     grad_weight: Doubles
@@ -112,7 +112,7 @@ def magnitude(
 def expected(
     sample: Sample, buffers: Mapping[str, Bytes], *, transformed: Collection[str] = ()
 ) -> dict[str, Expectation]:
-    """What a sample's call must write, by output; nothing where the mask says so.
+    """Expected outputs of a sample's call; none where the mask excludes them.
 
     Args:
         sample: The call.
@@ -149,7 +149,7 @@ def expected(
 
 
 def _transforms(name: str, operands: Operands, geometry: Geometry) -> Doubles:
-    """What Winograd's algorithm may add to the error of an output."""
+    """The error that Winograd's algorithm may add to an output."""
     output, image, weight = operands
     if geometry.transposed:
         output, image = image, output
@@ -217,7 +217,7 @@ def _roundings(sample: Sample) -> dict[str, tuple[DataType, ...]]:
 
 
 def _expected_of_nothing(sample: Sample) -> dict[str, Expectation]:
-    """Zeros for every gradient that the mask asks for."""
+    """Zeros for every gradient of the mask."""
     zeros = {name: np.zeros(sample.outputs[name].shape) for name in _wanted(sample)}
     return {name: Expectation(value=zero, tolerance=zero) for name, zero in zeros.items()}
 

@@ -36,7 +36,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 def numbers_of(scalars: Mapping[str, Any]) -> dict[str, Any]:
-    """Kernel, stride, padding, dilation, group and row order of a call, however it gives them."""
+    """Kernel, stride, padding, dilation, group and row order of a call, from either form."""
     numbers = {**_DEFAULTS, **scalars}
     if "param" in scalars:
         numbers.update(zip(_PARAM, scalars["param"], strict=False))
@@ -64,7 +64,7 @@ def weight_gradient(dy: Doubles, x: Doubles, scalars: Mapping[str, Any]) -> Doub
 def expected(
     sample: Sample, buffers: Mapping[str, Bytes], *, transformed: bool = False
 ) -> dict[str, Expectation]:
-    """What a sample's call must write; transformed by Winograd's algorithm, or not."""
+    """Expected outputs of a sample's call, transformed by Winograd's algorithm or not."""
     given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
     dy, x = given["dy_data"], given["x_data"]
     with np.errstate(invalid="ignore"):
@@ -78,7 +78,7 @@ def expected(
 
 
 def _transforms(dy: Doubles, x: Doubles, numbers: Mapping[str, Any]) -> Doubles:
-    """What Winograd's algorithm may add: dy is the image of a convolution whose output is x."""
+    """The error of Winograd's algorithm: dy is the image of a convolution whose output is x."""
     group, taps = numbers["group"], (numbers["kernel_h"], numbers["kernel_w"])
     kind = Transformed(
         kernel=taps,

@@ -1,4 +1,4 @@
-"""What a call must write: values in float64, and how far a kernel may be from them."""
+"""Expected values of a call in float64, and the allowed distance of a kernel."""
 
 from dataclasses import dataclass
 

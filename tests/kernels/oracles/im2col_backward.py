@@ -45,7 +45,7 @@ def magnitude(grad_output: Doubles, scalars: Mapping[str, Any]) -> Doubles:
 
 
 def expected(sample: Sample, buffers: Mapping[str, Bytes]) -> dict[str, Expectation]:
-    """What a sample's call must write; nothing where grad_output is empty."""
+    """Expected outputs of a sample's call; none where grad_output is empty."""
     columns = sample.logical(buffers)["grad_output"].astype(np.float64)
     if columns.size == 0:
         return {}

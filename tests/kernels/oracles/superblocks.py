@@ -84,7 +84,7 @@ def contributions(
 
 
 def _row(place: Sizes, shape: Sizes) -> Sizes:
-    """Where an entry of a dense weight lies in FRACTAL_Z."""
+    """The position of an entry of a dense weight in FRACTAL_Z."""
     superblock, output, input_, high, wide = place
     blocks, kernel_h, kernel_w = shape[2] // BLOCK, shape[3], shape[4]
     row = ((superblock * blocks + input_ // BLOCK) * kernel_h + high) * kernel_w + wide

@@ -1,4 +1,4 @@
-"""What a sample is: a call of an operator with its values, its memory layout, and nothing hidden."""
+"""A sample: a call of an operator with its values and memory layout."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ NUMPY_DTYPES: Mapping[DataType, np.dtype[Any]] = {
 
 
 class Values(Enum):
-    """How the elements of an input are drawn."""
+    """The distribution of the elements of an input."""
 
     NORMAL = auto()
     INTEGERS = auto()  # -3 .. 3: their sums are exact in float32
@@ -145,7 +145,7 @@ class Sample:
 
     @property
     def seed(self) -> int:
-        """Where the sample's random numbers start."""
+        """The seed of the sample's random numbers."""
         return crc32(f"{self.operator}/{self.name}".encode())
 
     def arrays(self) -> dict[str, Array]:

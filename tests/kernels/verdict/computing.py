@@ -1,4 +1,4 @@
-"""Gradients computed as somebody's kernel may: right ones in any order, and wrong ones.
+"""Gradients computed as a user's kernel may: right ones in any order, and wrong ones.
 
 A gradient is written as rows of products: element e of an output is the sum over k of
 left[e, k] * right[e, k], so that orders and precisions of its summation can be chosen.

@@ -25,7 +25,7 @@ def test_elements_that_were_not_written_are_found() -> None:
     assert (check.status, check.elements, check.first) == (Status.FAILED, 1, ((1, 2),))
 
 
-def test_a_nan_that_must_be_there_counts_as_written() -> None:
+def test_an_expected_nan_counts_as_written() -> None:
     given = np.full(2, UNWRITTEN[0])
     assert check_written("out", given, np.array([np.nan, 1.0]), UNWRITTEN).first == ((1,),)
 

@@ -28,7 +28,7 @@ def nearest(value: Fraction, dtype: Dtype) -> float:
 
 
 def difficult(dtype: Dtype, seed: int) -> NDArray[np.float64]:
-    """Midpoints of a dtype, what lies closely on either side of them, and the ends of its range."""
+    """Midpoints of a dtype, their neighbours on either side, and the ends of its range."""
     random = np.random.default_rng(seed)
     sides = random.integers(0, 1 << (dtype.digits - 1), 300) + (1 << (dtype.digits - 1))
     least = dtype.least_exponent
@@ -51,7 +51,7 @@ def test_rounding_is_one_step_to_nearest_even(dtype: Dtype) -> None:
 
 
 @every_dtype
-def test_what_is_no_number_stays_so(dtype: Dtype) -> None:
+def test_nan_and_infinities_survive_rounding(dtype: Dtype) -> None:
     given = np.array([np.nan, np.inf, -np.inf, 1e300, -1e300])
     expected = [np.nan, np.inf, -np.inf, np.inf, -np.inf]
     np.testing.assert_array_equal(rounded(given, dtype).astype(np.float64), expected)

@@ -1,4 +1,4 @@
-"""What a verdict tells: elements, histogram, maps, codes; and how much memory it takes."""
+"""The parts of a verdict: elements, histogram, maps and codes; and the memory that it takes."""
 
 import tracemalloc
 

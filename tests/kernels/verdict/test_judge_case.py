@@ -67,7 +67,7 @@ def complaints(verdict: Verdict) -> Sequence[str]:
     return [check.name for check in verdict.checks if check.status is not Status.PASSED]
 
 
-def test_what_is_right_passes_by_the_layer_that_fits() -> None:
+def test_right_results_pass_by_the_layer_that_fits() -> None:
     for setting, layer in ((Setting(), "exact"), (REAL, "rounding")):
         case = FOLD.case(setting)
         before, after, outputs = memory_of(case)
@@ -171,7 +171,7 @@ def test_thinned_integers_are_exact_while_their_magnitudes_stay_small() -> None:
         assert judge_output(thinned, one, given, sized).layers[0].name == layer
 
 
-def test_what_is_summed_in_doubles_is_held_to_doubles() -> None:
+def test_sums_in_doubles_are_held_to_doubles() -> None:
     call = replace(PLAIN, dtypes=(DataType.DOUBLE,) * 3, mask=(True, True, False))
     case = call.case(replace(REAL, profile="reference"))
     right = memory_of(case)[2]
@@ -229,7 +229,9 @@ def test_no_case_of_standard_is_large() -> None:
     assert STANDARD_LIMIT <= PROJECTED
 
 
-def test_what_a_projection_could_not_show_is_mistrusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_a_projection_could_not_show_is_mistrusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(large_calls, "PROJECTED", 0)
     case = PLAIN.case()
     zeros = {

@@ -137,7 +137,7 @@ def test_one_element_that_is_one_percent_off_is_caught_where_it_can_be_seen(dtyp
         assert [element.index for element in verdict.first] == [(clear,)]
 
 
-def test_operands_that_hf32_cuts_off_are_caught_by_a_expected_values_of_rounded_ones() -> None:
+def test_truncated_hf32_operands_are_caught_by_expected_values_of_rounded_ones() -> None:
     for sums in many("float32", seed=9):
         right = Sums(
             left=round_to_hf32(sums.left), right=round_to_hf32(sums.right), dtype="float32"
@@ -175,7 +175,7 @@ def test_a_swallowed_nan_is_caught_by_both(dtype: str) -> None:
         assert verdict_of(swallowed, sums).first[0].index == (3,)
 
 
-def test_what_is_drawn_is_exact_in_its_dtype() -> None:
+def test_drawn_values_are_exact_in_their_dtype() -> None:
     values = np.random.default_rng(12).standard_normal(100)
     for dtype in DTYPES:
         once = as_dtype(values, dtype)
@@ -189,7 +189,7 @@ def test_sums_in_float16_pass_where_the_case_declares_them() -> None:
         assert judge("out", pair, rule, axes=("e",)).status is Status.PASSED
 
 
-def test_errors_that_all_go_one_way_are_within_the_proven_bound() -> None:
+def test_errors_of_one_sign_are_within_the_proven_bound() -> None:
     tenth = np.full((4, 10_000), float(np.float32(0.1)))
     sums = Sums(left=tenth, right=np.ones_like(tenth), dtype="float32")
     (layer,) = by_rounding(in_sequence(sums), sums).layers

@@ -1,4 +1,4 @@
-"""The rounding layer's bound against exact arithmetic, and what it says at the ends of a range."""
+"""The rounding layer's bound against exact arithmetic, and at the ends of a range."""
 
 from fractions import Fraction
 from math import isqrt
@@ -144,7 +144,7 @@ SATURATED_RULES = [
 
 
 @pytest.mark.parametrize(("expected", "magnitude", "given", "errors"), SATURATED_RULES)
-def test_results_beyond_the_range_are_saturated_where_the_contract_says_so(
+def test_results_beyond_the_range_are_saturated_where_the_contract_requires_it(
     expected: float, magnitude: float, given: float, errors: int
 ) -> None:
     given_half = np.array([given], np.float16)

@@ -95,7 +95,7 @@ EDGES: list[
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=lambda edge: "-".join(map(str, edge[:4])))
-def test_a_standard_draws_the_line_where_it_says(edge: Edge) -> None:
+def test_a_standard_applies_its_stated_limit(edge: Edge) -> None:
     name, precision, value, of, wrong, *errors = edge
     dtype = FLOAT if precision == HF32 else precision
     for error, good in zip(errors, (True, False), strict=True):
@@ -129,7 +129,7 @@ def test_msprobe_counts_elements_that_are_far(dtype: str, far: int, of: int) -> 
 @pytest.mark.parametrize(
     ("name", "passes", "fails"), [("miopen-rms", 5.8e-6, 6.2e-6), ("tensorflow", 1.9e-4, 2.1e-4)]
 )
-def test_weights_have_numbers_of_their_own(name: str, passes: float, fails: float) -> None:
+def test_weights_have_separate_limits(name: str, passes: float, fails: float) -> None:
     for error, good in ((passes, True), (fails, False)):
         subject = replace(subject_of(*near(1.0, error, of=4)), of_weight=True)
         assert result(name, subject).passed is good
@@ -191,7 +191,7 @@ def test_every_standard_accepts_an_output_of_no_elements(name: str) -> None:
     assert result(name, replace(subject, second=nothing)).passed
 
 
-def test_a_saturated_value_is_right_where_the_contract_says_so() -> None:
+def test_a_saturated_value_is_right_where_the_contract_allows_it() -> None:
     expected, given = np.array([1e6]), np.array([65504.0], np.float16)
     for overflow, good in ((Overflow.SATURATED, True), (Overflow.INFINITE, False)):
         pair = Pair(given=given, expected=expected, overflow=overflow)

@@ -48,7 +48,7 @@ SMALL = [
 
 
 def of_ones(case: Case) -> Mapping[str, Doubles]:
-    """How many products each element sums."""
+    """The number of products in each element's sum."""
     dy, x, w = (np.ones(case.tensors[name].shape) for name in ("grad_output", "input", "weight"))
     found = gradients(dy, x, w, geometry_of(case.arguments))
     return {name: getattr(found, name) for name in case.written}

@@ -1,6 +1,6 @@
 """Values that are infinite, no numbers or at the ends of a range are judged without a warning.
 
-Whoever judges with warnings as errors, as a run of pytest may, must get a verdict all the same.
+A caller that turns warnings into errors, as a run of pytest may, must get a verdict all the same.
 """
 
 from collections.abc import Generator
@@ -34,7 +34,7 @@ DTYPE = pytest.mark.parametrize("dtype", DTYPES)
 
 @pytest.fixture(autouse=True)
 def _strict() -> Generator[None]:
-    """Warnings are errors, as NumPy gives them unless it is told otherwise."""
+    """Warnings are errors, as NumPy emits them by default."""
     with catch_warnings(), np.errstate(divide="warn", over="warn", invalid="warn"):
         simplefilter("error")
         yield

@@ -1,4 +1,4 @@
-"""A farm on either database, and its administrator over either API."""
+"""A deployment on either database, and its administrator over either API."""
 
 from collections.abc import AsyncIterator
 

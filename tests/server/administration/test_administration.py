@@ -1,4 +1,4 @@
-"""What an administrator may do, over both APIs: what is in force at once, refused and recorded."""
+"""Rights of an administrator over both APIs: changes apply at once, and each is recorded."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -124,7 +124,7 @@ async def test_a_quota_refuses_and_usage_reports_it(
         await theirs.open_session()
 
 
-async def test_usage_is_the_ledgers_and_what_it_lacks_yet(
+async def test_usage_is_the_sum_of_the_ledger_and_unwritten_use(
     deployment: Deployment, client: AsyncClient
 ) -> None:
     book = deployment.service.accounts.book

@@ -15,7 +15,7 @@ from server.store.samples import engine_of
 Call = Callable[[AsyncClient], Awaitable[object]]
 
 
-async def test_every_call_is_in_the_audit_with_who_and_what(
+async def test_every_call_is_in_the_audit_with_caller_and_subject(
     deployment: Deployment, client: AsyncClient, api: str
 ) -> None:
     before = len(await deployment.audit())
@@ -69,7 +69,7 @@ SECRET = new_key()
 WRONG: Mapping[str, tuple[Call, str]] = {
     "a name in capitals": (lambda c: c.admin.create_tenant("Lab"), "tenant"),
     "a name that is too long": (lambda c: c.admin.create_tenant(LONG), "tenant"),
-    "the name of whoever has no key": (lambda c: c.admin.create_tenant("local"), "tenant"),
+    "the name of unauthenticated callers": (lambda c: c.admin.create_tenant("local"), "tenant"),
     "no weight": (lambda c: c.admin.create_tenant("lab", weight=0), "weight"),
     "too great a weight": (lambda c: c.admin.update_tenant("admin", weight=1001), "weight"),
     "too great a priority": (
@@ -109,7 +109,7 @@ WRONG: Mapping[str, tuple[Call, str]] = {
 }
 
 
-async def test_what_is_out_of_bounds_is_refused_alike_by_both_apis(deployment: Deployment) -> None:
+async def test_values_out_of_bounds_are_refused_alike_by_both_apis(deployment: Deployment) -> None:
     before = await deployment.store.directory()
     for what, (call, parameter) in WRONG.items():
         answers: list[tuple[object, ...]] = []
@@ -147,7 +147,7 @@ CALLS: Mapping[str, Call] = {
 
 @pytest.fixture
 async def furnished(client: AsyncClient) -> AsyncClient:
-    """A client of a farm where every call would find what it needs."""
+    """A client of a deployment that has the objects of every call."""
     await client.open_session()
     await client.admin.create_tenant("lab")
     await client.admin.add_certificate("CN=y", tenant="lab", principal="y")

@@ -1,4 +1,4 @@
-"""A call of conformance at work, of whoever calls without a key."""
+"""A running call of conformance by an unauthenticated caller."""
 
 from collections.abc import Generator
 

@@ -1,4 +1,4 @@
-"""Definitions of strangers: each is a case that can be judged within bounds, or is refused."""
+"""Definitions of clients: each is a case that can be judged within bounds, or is refused."""
 
 import json
 import warnings
@@ -34,8 +34,8 @@ from server.conformance_service import LIMITS
 CASES = [case for case in smoke(0).cases if not case.is_refused]
 FOLD = FoldCall(out=(3, 6, 7), kernel=(2, 2)).case()
 REFERENCE = ReferenceDevice(mock.Mock(), LIMITS)
-TOLD = 2**12
-"""Characters of a refusal: lists of 64 numbers are told whole."""
+REPORTED = 2**12
+"""Characters of a refusal: lists of 64 numbers are reported whole."""
 NUMBERS = (
     *(-1, 0, 1, 2, 3, 7, 16, 17, 255, 256, 2**16, 2**20, 2**30, 2**31, 2**32),
     *(2**62, 2**63 - 1, 2**63, 2**64, -(2**63), 10**40),
@@ -107,7 +107,7 @@ def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -
         warnings.simplefilter("error")
         case = read_or_refused(text)
         if isinstance(case, InvalidArgument):
-            assert len(case.parameter) + len(case.given) + len(case.allowed) < TOLD
+            assert len(case.parameter) + len(case.given) + len(case.allowed) < REPORTED
             return
         assert own_case(canonical(case.to_json())) == case
         if case.is_refused or not is_small(case):
@@ -275,7 +275,7 @@ def test_the_longest_answer_fits_a_message() -> None:
 def test_a_refusal_has_a_bounded_length(option: str, value: str) -> None:
     for text in (f"--{option}={value * 9999} ic4oc4ih6kh3", f"ic{value * 9999}oc4ih6kh3"):
         refused = cases_in(ReadCases(form="benchdnn", text=text)).refused
-        assert all(len(one.text) + len(one.reason) < TOLD for one in refused)
+        assert all(len(one.text) + len(one.reason) < REPORTED for one in refused)
 
 
 @pytest.mark.parametrize(

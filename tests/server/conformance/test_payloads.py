@@ -29,7 +29,7 @@ def assert_same(found: Mapping[str, Array]) -> None:
     for name, array in ARRAYS.items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array)
-        found[name][:1] = 0  # whoever has it may write it
+        found[name][:1] = 0  # every owner of it may write it
 
 
 def test_arrays_arrive_unchanged_and_large_ones_are_not_pickled() -> None:

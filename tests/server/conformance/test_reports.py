@@ -1,4 +1,4 @@
-"""Results that strangers report: what is refused, and what is kept of the rest."""
+"""Results that clients report: refusals, and the stored part of the rest."""
 
 import json
 from dataclasses import replace
@@ -42,7 +42,7 @@ def verdict(**others: Any) -> str:
     return json.dumps(json.loads(FAILED.verdict) | others)
 
 
-def test_what_opserve_judges_is_kept_as_it_is() -> None:
+def test_results_that_opserve_judges_are_kept_unchanged() -> None:
     results = [result_of(one.verdict, seconds=one.seconds) for one in SAMPLE.results]
     assert checked(results) == results
     assert from_json(json.loads(results[0].verdict)) == SAMPLE.results[0].verdict

@@ -1,4 +1,4 @@
-"""What is kept of a run that is told to end while the store is slow."""
+"""Stored results of a run that is stopped while the store is slow."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -68,7 +68,7 @@ class SlowStore:
 
 
 class OneWorker:
-    """Gives everybody a turn, and a suite of a few cases, each once it may."""
+    """Admits every run, and then makes a suite of a few cases, each on a signal of the test."""
 
     def __init__(self) -> None:
         self.may_begin, self.asked, self.may_end = (asyncio.Event() for _ in range(3))
@@ -90,7 +90,7 @@ def runs_in(store: SlowStore, workers: OneWorker) -> SuiteRuns:
     """Runs without devices."""
     service = mock.Mock(spec=Service, draining=False)
     service.open_session.side_effect = malformed("profile", given="this", allowed="none")
-    clock = count()  # a second goes by between two looks, so each result is written alone
+    clock = count()  # a second passes between two looks, so each result is written alone
     return SuiteRuns(
         service,
         cast("ConformanceWorkers", workers),
@@ -112,7 +112,7 @@ async def made(store: SlowStore, workers: OneWorker) -> tuple[SuiteRuns, str]:
 
 
 async def begun(store: SlowStore) -> tuple[SuiteRuns, CancelRun]:
-    """A run whose first result the store is keeping."""
+    """A run whose first result is being stored."""
     workers = OneWorker()
     workers.may_begin.set()
     workers.may_end.set()

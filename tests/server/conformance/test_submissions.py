@@ -53,7 +53,7 @@ SIX = np.arange(6, dtype=np.float32)
 
 @dataclass(frozen=True)
 class Bench:
-    """The calls of conformance, for whoever is said to call."""
+    """The calls of conformance, for a given caller."""
 
     conformance: Conformance
     accounts: Accounts
@@ -135,7 +135,7 @@ async def test_a_caller_that_leaves_while_outputs_are_digested_waits_until_the_t
         await verifying
 
 
-async def test_what_another_tenant_sent_is_missing(bench: Bench) -> None:
+async def test_outputs_of_another_tenant_are_missing(bench: Bench) -> None:
     assert (await bench.submit("lab", KNOWN)).missing == ["out"]
     verified = await bench.verify("lab", {"out": ONES})
     assert (await bench.submit("lab", KNOWN)).verified == verified
@@ -188,7 +188,7 @@ async def test_outputs_that_the_case_does_not_write_count_for_nothing(bench: Ben
 
 
 @pytest.mark.parametrize("digest", ["", "0" * 63, "A" * 64, "../" * 21 + "x"])
-async def test_what_is_no_digest_is_refused(bench: Bench, digest: str) -> None:
+async def test_an_invalid_digest_is_refused(bench: Bench, digest: str) -> None:
     with pytest.raises(InvalidArgument, match=r"digests\.out: given .*, allowed 64"):
         await bench.submit("lab", {"out": digest})
 
@@ -250,5 +250,5 @@ def test_the_tenant_with_most_entries_makes_room() -> None:
         (np.zeros((0, 4), bool), b"bool 0 4\n"),
     ],
 )
-def test_a_digest_is_what_the_page_says(array: NDArray[Any], hashed: bytes) -> None:
+def test_a_digest_is_computed_as_documented(array: NDArray[Any], hashed: bytes) -> None:
     assert digest_of(array) == hashlib.sha256(hashed).hexdigest()

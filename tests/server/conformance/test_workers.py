@@ -1,4 +1,4 @@
-"""A conformance workers' processes, and whose turn it is."""
+"""The processes of the conformance workers, and turns of tenants."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What runs of suites say of devices that compute wrong, each operator in its own way."""
+"""Verdicts of suites on devices with defects, one defect per operator."""
 
 import asyncio
 import json

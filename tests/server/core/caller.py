@@ -1,4 +1,4 @@
-"""A caller of the core: one session on a device that ends calls when the test says so."""
+"""A caller of the core: one session on a device that ends calls on a command of the test."""
 
 import asyncio
 from dataclasses import replace
@@ -19,7 +19,7 @@ SIZE = 4 * KIB
 
 
 class Caller:
-    """A session on a device that ends calls when the test says so."""
+    """A session on a device that ends calls on a command of the test."""
 
     def __init__(self) -> None:
         self.device = FakeDevice(auto=False)

@@ -54,7 +54,7 @@ class HeldCall:
         call: What runs.
         done: Set by the test.
         before: Bytes of its regions when it started.
-        stopping: Whether the device was told to stop it, which it does when `done` is set.
+        stopping: Whether the device was ordered to stop it, which it does when `done` is set.
     """
 
     stream: int
@@ -128,7 +128,7 @@ class FakeDevice:
         return round(asyncio.get_running_loop().time() * 1e9)
 
     def finish(self, held: HeldCall, failure: Exception | None = None) -> None:
-        """Ends a held call, well or with a failure; nobody else may have touched its memory."""
+        """Ends a held call with success or a failure; no other call may have touched its memory."""
         self._check_workspace(held.call)
         assert self._bytes(held.call) == held.before, "memory of a running call was handed out"
         self.held.remove(held)

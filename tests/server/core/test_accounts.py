@@ -1,4 +1,4 @@
-"""What a tenant uses, against its quota."""
+"""Usage of a tenant against its quota."""
 
 import asyncio
 from contextlib import suppress
@@ -21,7 +21,7 @@ def account_of(**quota: float) -> Account:
 
 
 def admitted(account: Account, *, calls: int) -> int:
-    """How many of some calls at once are admitted."""
+    """The number of admitted calls among some at once."""
     count = 0
     for _ in range(calls):
         with suppress(QuotaExceeded):
@@ -30,7 +30,7 @@ def admitted(account: Account, *, calls: int) -> int:
     return count
 
 
-def test_a_tenant_without_a_quota_holds_what_it_likes() -> None:
+def test_a_tenant_without_a_quota_is_unlimited() -> None:
     held = account_of().reserve(Resource.BUFFERS)
     held.check(10**18)
     held.update(10**18)

@@ -60,7 +60,7 @@ async def test_calls_refused_for_reasons_other_than_the_caller_are_not_kept() ->
     assert store.kept == []
 
 
-async def test_what_finds_no_room_is_counted() -> None:
+async def test_entries_without_room_are_counted() -> None:
     store = Store()
     calls = RefusedCalls(limit=2, clock=lambda: 0.0)
     for number in range(5):
@@ -71,7 +71,7 @@ async def test_what_finds_no_room_is_counted() -> None:
     assert calls.count_dropped() == 3
 
 
-async def test_what_a_store_does_not_take_is_given_again_within_the_limit() -> None:
+async def test_entries_that_a_store_rejects_are_sent_again_within_the_limit() -> None:
     store = Store()
     calls = RefusedCalls(limit=2, clock=lambda: 0.0)
     store.failing = True

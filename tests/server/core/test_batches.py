@@ -9,7 +9,7 @@ from server.core.caller import Caller
 
 
 async def turns_within(caller: Caller, batch: list[c.Command]) -> int:
-    """How often the event loop turned while a batch ran."""
+    """Iterations of the event loop while a batch ran."""
     running = asyncio.create_task(caller.service.submit(LOCAL, caller.name, batch))
     turns = 0
     while not running.done():

@@ -105,7 +105,7 @@ async def test_a_quota_is_refused_and_not_waited_for(clients: WaitingClients) ->
     assert isinstance(await refused(clients.service.open_session(MILL, WAITS)), QuotaExceeded)
 
 
-async def test_a_quota_that_is_used_when_the_turn_comes_ends_the_wait() -> None:
+async def test_a_quota_that_is_used_at_the_grant_ends_the_wait() -> None:
     clients = WaitingClients(FakeDevice(name="one"), FakeDevice(name="two"))
     opened = [await clients.service.open_session(LAB, WAITS) for _ in range(2)]
     first, second = clients.requests(who=MILL), clients.requests(who=MILL)
@@ -232,7 +232,7 @@ async def test_a_session_that_was_granted_to_no_caller_ends(clients: WaitingClie
     await asyncio.sleep(0)
     assert [info.id for info in clients.service.list_sessions(LAB)] != [opened.session[:8]]
     assert not waiting.done()
-    waiting.cancel()  # it is granted, and does not know it yet
+    waiting.cancel()  # it is granted, and its client is not notified yet
     await closing
     await asyncio.sleep(TURN)
     assert waiting.cancelled()

@@ -99,7 +99,7 @@ async def test_a_wait_holds_the_calls_behind_it_until_its_record(caller: Caller)
 # Aborted
 
 
-async def test_an_abort_drops_what_is_queued_and_ends_with_what_it_stops(caller: Caller) -> None:
+async def test_an_abort_drops_queued_work_and_ends_with_the_work_it_stops(caller: Caller) -> None:
     call = await caller.repeatable()
     event = (await caller.run(c.CreateEvent())).event
     await caller.submit(call, call, call, c.RecordEvent(event=event), call)

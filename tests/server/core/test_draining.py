@@ -39,7 +39,7 @@ async def test_new_work_is_refused_and_old_work_is_finished_and_read(caller: Cal
         with pytest.raises(Unavailable) as refusal:
             await request()
         assert refusal.value.status is Status.ACL_ERROR_RT_SOCKET_CLOSE
-    await asyncio.sleep(LIMITS.drain_quiet_s * 4)  # nobody waits for the work that runs
+    await asyncio.sleep(LIMITS.drain_quiet_s * 4)  # no caller waits for the running work
     waiting = asyncio.create_task(caller.run(c.SynchronizeStream()))
     await asyncio.sleep(LIMITS.lease_default_s * 2)
     assert not draining.done()

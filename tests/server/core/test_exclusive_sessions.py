@@ -53,7 +53,7 @@ async def test_a_device_is_reserved_for_an_exclusive_request() -> None:
     await clients.end()
 
 
-async def test_what_was_kept_is_free_when_the_wait_ends_without_it() -> None:
+async def test_a_reserved_device_is_free_when_the_wait_ends_without_it() -> None:
     clients = WaitingClients(limits=LIMITS)
     await clients.service.open_session(LAB, WAITS)
     alone, behind = clients.requests(ALONE), clients.requests()
@@ -77,7 +77,7 @@ async def test_a_tenant_has_one_device_kept_for_it_at_a_time() -> None:
     await clients.end()
 
 
-async def test_an_exclusive_session_ends_by_itself_and_says_so_to_its_owner_alone() -> None:
+async def test_an_exclusive_session_ends_by_itself_and_its_owner_alone_gets_the_reason() -> None:
     clients = WaitingClients(limits=LIMITS)
     opened = await clients.service.open_session(LAB, replace(ALONE, exclusive_s=60.0))
     for _ in range(5):

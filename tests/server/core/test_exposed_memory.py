@@ -57,7 +57,9 @@ async def test_a_slab_is_exposed_when_no_call_computes_in_it(caller: Caller) -> 
     assert map_buffer(caller, buffer) is not None
 
 
-async def test_what_replaces_a_workspace_is_replaced_when_it_is_mapped_too(caller: Caller) -> None:
+async def test_a_replacement_of_a_workspace_is_replaced_when_it_is_mapped_too(
+    caller: Caller,
+) -> None:
     caller.device.auto = True
     planned = await caller.plan()
     await caller.run(c.SetRepeatable(executor=planned.executor))
@@ -75,7 +77,7 @@ async def test_what_replaces_a_workspace_is_replaced_when_it_is_mapped_too(calle
         assert found is not None, "no call is left that would keep it hidden"
 
 
-async def test_what_replaces_a_workspace_returns_with_it(caller: Caller) -> None:
+async def test_a_replacement_of_a_workspace_returns_with_it(caller: Caller) -> None:
     caller.device.auto = True
     planned = await caller.plan()
     workspace = await caller.buffer(planned.workspace_size)

@@ -53,7 +53,7 @@ async def test_a_call_of_another_tenant_begins_at_once_beside_many() -> None:
     await ended()
 
 
-async def test_where_there_is_one_slot_another_tenant_waits_for_one_call() -> None:
+async def test_with_one_slot_another_tenant_waits_for_one_call() -> None:
     slots = FairSlots(1, waiting_limit=MANY)
     lab, mill = account("lab"), account("mill")
     for _ in range(MANY):
@@ -120,7 +120,7 @@ async def test_slots_are_released_whenever_a_call_is_cancelled() -> None:
     running, first, second = (call(slots, lab, 1.0) for _ in range(3))
     await asyncio.sleep(0)
     first.cancel()
-    running.cancel()  # the slot goes to the second in the same turn of the loop, unless it is gone
+    running.cancel()  # the slot goes to the second in the same iteration, unless it was removed
     for task in (first, running):
         with suppress(asyncio.CancelledError):
             await task

@@ -1,4 +1,4 @@
-"""What a stream's history tells, to whom, and for how long."""
+"""The history of a stream: its entries, its readers and its lifetime."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -22,7 +22,7 @@ def watch(caller: Caller, stream: int, after: int) -> AsyncGenerator[News]:
 
 
 async def sequences(caller: Caller, stream: int, after: int) -> list[int]:
-    """The numbers of all entries that come until the stream ends."""
+    """The numbers of all entries until the stream ends."""
     watching = watch(caller, stream, after)
     return [entry.sequence async for entry in watching if isinstance(entry, HistoryEntry)]
 
@@ -144,7 +144,7 @@ async def test_another_tenant_watches_nothing(caller: Caller) -> None:
         await anext(watch(caller, 9, after=0))
 
 
-async def test_a_watch_gives_signs_of_life_and_ends_in_time(caller: Caller) -> None:
+async def test_a_watch_sends_heartbeats_and_ends_in_time(caller: Caller) -> None:
     caller.name = (await caller.service.open_session(LOCAL, SessionRequest(lease_s=3600))).session
     began_s = asyncio.get_running_loop().time()
     signs = [news async for news in watch(caller, 0, after=0)]

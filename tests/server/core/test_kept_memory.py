@@ -13,7 +13,7 @@ from server.core.caller import SIZE, Caller
 
 
 def columns_in(buffer: int) -> Tensor:
-    """What a call of Caller.plan reads."""
+    """Inputs of a call of Caller.plan."""
     return Tensor(shape=(9, 4), dtype=DataType.FLOAT16, strides=(1, 9), buffer=buffer)
 
 

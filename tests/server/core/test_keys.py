@@ -22,7 +22,7 @@ def test_a_key_has_its_form_and_its_check_is_the_crc_of_the_rest() -> None:
     assert is_well_formed(key)
 
 
-def test_keys_differ_and_so_does_what_is_kept_of_them() -> None:
+def test_keys_and_their_stored_digests_differ() -> None:
     keys = {new_key() for _ in range(1000)}
     assert len(keys) == len({sha256_of(key) for key in keys}) == 1000
 
@@ -36,7 +36,7 @@ def test_a_typo_is_seen(seed: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "opserve_", "opserve_" + "0" * 36, "é" * 44, "a" * 100])
-def test_what_is_no_key_is_seen(text: str) -> None:
+def test_a_malformed_key_is_recognised(text: str) -> None:
     assert not is_well_formed(text)
 
 

@@ -1,4 +1,4 @@
-"""What an observer is told of work and copies, and in whose context."""
+"""Observations of work and copies, and the context in which they arrive."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What commands do where the quota of their tenant is used."""
+"""Commands of a tenant whose quota is used."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

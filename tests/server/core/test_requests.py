@@ -1,4 +1,4 @@
-"""What is kept for retries: answers alone, and no more of them than the limits allow."""
+"""Records for retries: answers alone, within the limits."""
 
 import asyncio
 import gc
@@ -57,7 +57,7 @@ async def test_requests_that_end_together_leave_nothing_behind() -> None:
 
 
 class _Argument:
-    """What a refused call worked on."""
+    """The argument of a refused call."""
 
 
 async def test_a_kept_refusal_reports_the_same_and_keeps_nothing_of_the_call() -> None:

@@ -1,4 +1,4 @@
-"""What commands refuse, and that nothing has changed afterwards."""
+"""Refusals of commands, which change nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -279,7 +279,7 @@ async def test_a_freed_buffer_is_refused_in_both_phases(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 2, 100])
-async def test_a_tensor_that_is_not_there_gets_no_buffer(caller: Caller, index: int) -> None:
+async def test_an_absent_tensor_gets_no_buffer(caller: Caller, index: int) -> None:
     planned = await caller.plan()
     buffer = await caller.buffer()
     command = c.SetTensorBuffer(executor=planned.executor, index=index, buffer=buffer)

@@ -117,9 +117,7 @@ def test_an_operator_is_described_by_its_name_and_by_its_call(
 
 
 @pytest.mark.parametrize("name", ["aclnnMatmul", "x" * 1000, "IM2COL_BACKWARD"])
-def test_an_unknown_operator_is_refused_with_those_that_there_are(
-    caller: Caller, name: str
-) -> None:
+def test_an_unknown_operator_is_refused_with_the_existing_ones(caller: Caller, name: str) -> None:
     with pytest.raises(HandleNotFound) as refusal:
         caller.service.list_operators(LOCAL, name)
     error = refusal.value
@@ -169,7 +167,7 @@ async def test_a_retry_gets_the_first_answer(caller: Caller) -> None:
     assert opened[0] == opened[1]
 
 
-async def test_a_cancelled_call_with_an_id_goes_on_for_its_retry(caller: Caller) -> None:
+async def test_a_cancelled_call_with_an_id_continues_for_its_retry(caller: Caller) -> None:
     await caller.execute(await caller.plan())
     batch: list[c.Command] = [c.SynchronizeStream(), c.Allocate(size_bytes=8, buffer=50)]
     first = asyncio.create_task(

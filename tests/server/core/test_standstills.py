@@ -1,4 +1,4 @@
-"""A loop that stands still reads no calls: that time counts against nobody's silence."""
+"""A blocked loop reads no calls: that time counts as no client's silence."""
 
 import asyncio
 

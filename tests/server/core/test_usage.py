@@ -1,4 +1,4 @@
-"""Device time by tenant and day, and how it comes to the ledger."""
+"""Device time by tenant and day, and its way to the ledger."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ DAY_S = 86_400.0
 
 @dataclass
 class FakeLedger:
-    """Adds up what it is told, unless it fails or is slow."""
+    """Adds up the rows it receives, unless it fails or is slow."""
 
     rows: dict[tuple[str, date, str], tuple[float, int]] = field(
         default_factory=dict[tuple[str, date, str], tuple[float, int]]

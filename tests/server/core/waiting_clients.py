@@ -33,7 +33,7 @@ TURN = 0.001
 
 
 class WaitingClients:
-    """A service on some devices, and what was asked of it."""
+    """A service on some devices, and the clients that request its sessions."""
 
     def __init__(self, *devices: FakeDevice, limits: Limits = ONE_EACH) -> None:
         self.devices = devices or (FakeDevice(),)
@@ -52,7 +52,7 @@ class WaitingClients:
     def requests_notified(
         self, request_id: str, asked: SessionRequest = WAITS, *, after_s: float = 1.0
     ) -> Coroutine[Any, Any, OpenedSession | WaitingInfo]:
-        """A client that is told how it waits."""
+        """A client that is notified of its position."""
         return self.service.request_session(LAB, asked, request_id=request_id, tell_after_s=after_s)
 
     async def close(self, opened: OpenedSession, *, who: Principal = LAB) -> None:

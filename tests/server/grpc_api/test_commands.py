@@ -1,4 +1,4 @@
-"""Every command reaches the core as it was meant, and its answer comes back."""
+"""Every command reaches the core unchanged, and so does its answer the client."""
 
 import re
 from collections.abc import AsyncIterator

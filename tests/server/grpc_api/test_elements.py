@@ -19,7 +19,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.grpc_api.elements import VALUES_AT_ONCE, VALUES_LIMIT, check_elements
 from opserve_server.grpc_api.methods import message_in
 from opserve_server.settings import COMMANDS_MAXIMUM
-from server.turns import FairQueue
+from server.loop_iterations import LoopIterations
 
 MESSAGE_BYTES = 4 * 2**20
 CHUNK = bytes(256 * 2**10)
@@ -151,11 +151,11 @@ async def test_the_largest_messages_of_use_are_no_more_than_the_limit(message: M
 
 
 async def test_others_have_their_turn_while_values_are_counted() -> None:
-    turns = FairQueue()
+    iterations = LoopIterations()
     data = largest(SMALL_WRITE).SerializeToString()
     await check_elements(data, SubmitRequest.DESCRIPTOR)
     fields = 4 * COMMANDS_MAXIMUM  # the command, the write in it, its buffer and its data
-    assert turns.count >= fields // VALUES_AT_ONCE
+    assert iterations.count >= fields // VALUES_AT_ONCE
 
 
 async def test_a_small_message_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:

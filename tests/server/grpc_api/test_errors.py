@@ -1,4 +1,4 @@
-"""Failures over gRPC: the status and details of each class, and nothing of those nobody foresaw."""
+"""Failures over gRPC: the status and details of each class; unforeseen ones reveal nothing."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -105,7 +105,7 @@ async def test_an_error_keeps_its_code_and_words(
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=ERROR_IDS)
-async def test_an_error_says_whether_to_try_again(
+async def test_an_error_states_whether_to_retry(
     error: OpserveError, channel: grpc.aio.Channel, service: RecordingService
 ) -> None:
     service.error = error

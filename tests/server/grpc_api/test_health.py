@@ -128,7 +128,7 @@ async def test_an_unknown_pool_is_not_found(channel: grpc.aio.Channel) -> None:
 
 
 async def test_reflection_names_every_service(channel: grpc.aio.Channel) -> None:
-    stub: Any = ServerReflectionStub(cast("Any", channel))  # its stubs know blocking channels alone
+    stub: Any = ServerReflectionStub(cast("Any", channel))  # its stubs have blocking channels alone
     call = stub.ServerReflectionInfo(iter([ServerReflectionRequest(list_services="")]))
     responses: list[Any] = [response async for response in call]
     assert {found.name for found in responses[0].list_services_response.service} == {

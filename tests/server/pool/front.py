@@ -1,4 +1,4 @@
-"""A front process for a test to kill: a device for each call, busy or idle; tells its processes."""
+"""A front process for a test to kill: a device for each call, busy or idle; prints its pids."""
 
 import asyncio
 import sys

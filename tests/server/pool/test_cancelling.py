@@ -44,7 +44,7 @@ async def check_cancelled(call: "asyncio.Task[KernelTiming]") -> None:
 @pytest.mark.parametrize(
     "shares", [(ENDLESS,), (ENDLESS, ENDLESS), (1, ENDLESS)], ids=["one", "two", "the second"]
 )
-async def test_a_running_call_is_stopped_in_all_its_threads_and_its_worker_goes_on(
+async def test_a_running_call_is_stopped_in_all_its_threads_and_its_worker_survives(
     device: Device, slab: Slab, shares: tuple[int, ...]
 ) -> None:
     pid = device.worker_pid
@@ -145,14 +145,14 @@ async def test_cancelling_may_race_the_end_of_a_call(device: Device, slab: Slab)
     assert not device._pending
 
 
-async def test_a_call_whose_end_came_before_its_cancellation_keeps_its_result(
+async def test_a_call_that_ended_before_its_cancellation_keeps_its_result(
     device: Device, slab: Slab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = device._end
 
     def end_and_cancel(*ended: Any) -> None:
         end(*ended)
-        call.cancel()  # in the same turn of the loop, before who waits for the end goes on
+        call.cancel()  # in the same iteration of the loop, before the waiter continues
 
     monkeypatch.setattr(device, "_end", end_and_cancel)
     call = begin(device, slab, "count_units")
@@ -175,7 +175,7 @@ async def test_a_cancelled_call_that_does_not_obey_takes_its_worker_along() -> N
     await device.stop()
 
 
-async def test_a_call_that_runs_too_long_is_stopped_and_its_worker_goes_on() -> None:
+async def test_a_call_that_runs_too_long_is_stopped_and_its_worker_survives() -> None:
     device = toy_device(call_time_limit_s=0.5)
     await device.start()
     slab = device.slabs.take(1)

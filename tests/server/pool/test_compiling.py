@@ -52,7 +52,7 @@ def test_two_modules_are_loaded_at_once(write: Write, tmp_path: Path) -> None:
     assert set(compiled(needs)) == set(needs)
 
 
-def test_what_a_module_raises_is_raised(write: Write) -> None:
+def test_an_exception_of_a_module_is_raised(write: Write) -> None:
     write("full", "raise OSError(28, 'no room')")
 
     with pytest.raises(OSError, match="no room"):
@@ -60,7 +60,7 @@ def test_what_a_module_raises_is_raised(write: Write) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_a_module_needs_is_compiled_before_it(profile: str) -> None:
+def test_loops_are_compiled_before_the_modules_that_need_them(profile: str) -> None:
     needs = needs_of(kernels_of(profile).values())
     before: set[str] = set()
     for module, needed in needs.items():

@@ -67,7 +67,7 @@ async def test_shares_run_at_the_same_time_and_every_unit_of_them_once() -> None
     await device.stop()
 
 
-async def test_a_failed_kernel_says_no_more_than_that(device: Device, slab: Slab) -> None:
+async def test_a_failed_kernel_reveals_nothing_else(device: Device, slab: Slab) -> None:
     with pytest.raises(KernelFailed) as failure:
         await run(device, toy_call("fail", slab))
     assert "secret" not in str(failure.value)
@@ -127,7 +127,7 @@ async def test_a_slab_without_a_descriptor_for_its_way_is_refused_and_the_worker
             device.attach(other)
     await run(device, toy_call("count_units", slab))
     assert device.restarts == 0
-    kill_worker(device)  # the next one is told of all slabs, but not of this one
+    kill_worker(device)  # the next worker receives all slabs but this one
     with pytest.raises(KernelFailed, match="out of memory"):
         await run(device, toy_call("count_units", other))
 

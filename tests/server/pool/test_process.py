@@ -1,4 +1,4 @@
-"""The end of a worker process, and what may come in between."""
+"""The end of a worker process, and its races."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ async def test_a_worker_that_does_not_listen_has_ended_when_its_stop_returns() -
     assert process.dead.done()
 
 
-async def test_a_device_that_is_stopped_just_as_its_worker_is_ready_says_so(
+async def test_a_device_that_is_stopped_just_as_its_worker_is_ready_raises(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start = WorkerProcess.start
@@ -42,7 +42,7 @@ async def test_a_device_that_is_stopped_just_as_its_worker_is_ready_says_so(
         await starting
 
 
-async def test_a_device_that_is_stopped_while_its_worker_starts_says_so() -> None:
+async def test_a_device_that_is_stopped_while_its_worker_starts_raises() -> None:
     device = toy_device()
     starting = asyncio.create_task(device.start())
     await asyncio.sleep(0)

@@ -16,7 +16,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def look_up() -> bool:
-    """Finds nothing, and goes on."""
+    """Finds nothing, and continues."""
     return True
 
 
@@ -79,7 +79,7 @@ def test_every_share_is_ended_by_what_it_looks_up(pool: ThreadPoolExecutor) -> N
     assert sorted(ran) == [0, 1000]
 
 
-def test_a_slice_goes_on_into_few_units_of_a_stage_that_may_be_slower(
+def test_a_slice_extends_into_few_units_of_a_stage_that_may_be_slower(
     pool: ThreadPoolExecutor,
 ) -> None:
     slices: list[range] = []

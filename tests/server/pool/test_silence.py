@@ -1,4 +1,4 @@
-"""Workers that give no sign of life, or have no memory left."""
+"""Workers without a heartbeat, or without memory."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ async def test_a_worker_that_recovers_in_time_is_kept() -> None:
     await device.stop()
 
 
-async def test_a_worker_gives_signs_of_life_while_it_runs_a_call() -> None:
+async def test_a_worker_sends_heartbeats_while_it_runs_a_call() -> None:
     device = toy_device(silence_limit_s=1, threads=2)
     await device.start()
     slab = slab_of(device)
@@ -65,7 +65,7 @@ async def test_a_worker_whose_end_the_loop_has_not_seen_yet_is_killed_without_an
     ended = device._worker
     assert ended is not None
     os.kill(ended.pid, signal.SIGKILL)
-    while Path(f"/proc/{ended.pid}").exists():  # the loop stands still meanwhile
+    while Path(f"/proc/{ended.pid}").exists():  # the loop is blocked meanwhile
         os.sched_yield()
     ended.kill()
     await until(lambda: device.worker_pid not in (None, ended.pid))
@@ -110,7 +110,7 @@ async def test_a_kernel_that_hangs_twice_is_given_up_and_the_next_call_runs() ->
     await device.stop()
 
 
-async def test_a_call_without_memory_fails_by_name_and_its_worker_goes_on() -> None:
+async def test_a_call_without_memory_fails_by_name_and_its_worker_survives() -> None:
     device = toy_device()
     await device.start()
     slab = slab_of(device)

@@ -50,7 +50,7 @@ def test_an_exposed_slab_keeps_no_byte_and_is_never_handed_out_again(pool: SlabP
         assert not any(again.memory), "who kept the old one does not write to the new one"
 
 
-def test_a_request_beyond_the_ordinary_length_gets_a_slab_of_its_own(pool: SlabPool) -> None:
+def test_a_request_beyond_the_ordinary_length_gets_a_separate_slab(pool: SlabPool) -> None:
     assert pool.take(PAGES + 1).size_bytes == PAGES + PAGE_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong between a device and its workers, beyond a worker that is killed."""
+"""Failures between a device and its workers, beyond a killed worker."""
 
 import asyncio
 import multiprocessing
@@ -84,7 +84,7 @@ async def test_calls_that_were_done_are_not_blamed_for_a_death(device: Device, s
     behind = asyncio.create_task(run(device, toy_call("count_units", slab)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # sent in a packet that the dying worker does not read
-    dead, _, _ = select.select([worker], [], [], DEADLINE_S)  # while the loop stands still
+    dead, _, _ = select.select([worker], [], [], DEADLINE_S)  # while the loop is blocked
     os.close(worker)
     assert dead
     await asyncio.gather(*done)

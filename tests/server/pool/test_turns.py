@@ -1,4 +1,4 @@
-"""Flows of several tenants at one real worker: who runs how long, and what a pause changes."""
+"""Flows of several tenants at one real worker: shares of time, and effects of a pause."""
 
 import asyncio
 import os

@@ -68,9 +68,9 @@ async def run(
 
 
 def open_descriptors() -> Counter[str]:
-    """What this process holds open, but for what only waits to be collected.
+    """Open files and memory of this process, but for garbage that waits to be collected.
 
-    Threads that other tests left may close theirs at any time: look for what came, not what went.
+    Threads of other tests may close theirs at any time: compare additions, not removals.
     """
     gc.collect()
     targets = Counter[str]()

@@ -22,7 +22,7 @@ RUN_LIMIT = 64 * 1024
 
 @dataclass
 class Api:
-    """An application and what stands behind it."""
+    """An application and its service."""
 
     service: RecordingService = field(default_factory=RecordingService)
     accepts: bool = True

@@ -20,7 +20,7 @@ class Post:
         headers: Beside those of the body.
 
     Attributes:
-        status: Of the answer; None before it comes.
+        status: Of the answer; None before it arrives.
         pieces: Of its body, as they were taken.
     """
 

@@ -1,4 +1,4 @@
-"""What stands beside the calls: health and the OpenAPI document."""
+"""Routes beside the calls: health and the OpenAPI document."""
 
 import re
 from collections.abc import Iterator

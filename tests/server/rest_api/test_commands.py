@@ -1,4 +1,4 @@
-"""Every command reaches the core as it was meant, and its answer comes back."""
+"""Every command reaches the core unchanged, and so does its answer the client."""
 
 import base64
 import re
@@ -174,7 +174,7 @@ async def test_arguments_keep_their_parts_and_what_is_zero_or_empty(
 @pytest.mark.parametrize("dtype", ["BF16", "ACL_BF16", 27])
 @pytest.mark.parametrize("layout", ["NCHW", "ACL_FORMAT_NCHW", 0])
 @pytest.mark.parametrize("batched", [False, True], ids=["alone", "in a batch"])
-async def test_dtypes_and_formats_go_by_the_vendors_spelling_and_number(
+async def test_dtypes_and_formats_have_the_vendors_spelling_and_number(
     client: httpx2.AsyncClient,
     service: RecordingService,
     dtype: str | int,
@@ -196,7 +196,7 @@ async def test_dtypes_and_formats_go_by_the_vendors_spelling_and_number(
 
 
 @pytest.mark.parametrize("member", [{"dtype": 5}, {"dtype": True}, {"format": "ACL_FORMAT_ABC"}])
-async def test_what_the_vendor_does_not_spell_is_refused_by_name(
+async def test_unknown_spellings_are_refused_by_name(
     client: httpx2.AsyncClient, member: dict[str, object]
 ) -> None:
     path = f"{S}/operators/aclnnConvolutionBackward:getWorkspaceSize"

@@ -1,4 +1,4 @@
-"""Connections whose request never gets to an end: bounded in bytes and in time."""
+"""Connections with an endless request: bounded in bytes and in time."""
 
 import asyncio
 import socket
@@ -97,7 +97,7 @@ def test_a_head_that_grows_and_grows_is_refused() -> None:
 
 @pytest.mark.parametrize("before", [b"", HEAD + b"\r\n"])
 @pytest.mark.parametrize("piece", [b"G", b"\r\n"])
-def test_a_head_that_comes_too_slowly_ends_its_connection(before: bytes, piece: bytes) -> None:
+def test_a_head_that_arrives_too_slowly_ends_its_connection(before: bytes, piece: bytes) -> None:
     async def test() -> None:
         wire = Wire()
         wire.end.data_received(before)
@@ -141,7 +141,7 @@ def test_a_client_that_sends_requests_in_time_stays_connected() -> None:
     in_virtual_time(test)
 
 
-def test_what_is_held_is_dropped_with_its_connection() -> None:
+def test_held_writes_are_dropped_with_their_connection() -> None:
     async def test() -> None:
         wire = Wire()
         wire.end.transport.write(b"held")
@@ -184,7 +184,7 @@ def test_a_client_that_reads_nothing_of_an_answer_is_cut_off_and_a_slow_one_is_n
     in_virtual_time(test)
 
 
-def test_what_the_system_holds_of_an_answer_is_not_read() -> None:
+def test_bytes_in_system_buffers_do_not_count_as_read() -> None:
     one, other = socket.socketpair()
     with one, other:
         one.sendall(bytes(1000))
@@ -207,7 +207,7 @@ def ended(wires: Sequence[Wire]) -> list[int]:
 
 
 def begin(wire: Wire) -> None:
-    """A call, whose body does not come."""
+    """A call whose body does not arrive."""
     wire.end.data_received(HEAD + b"Content-Length: 4\r\n\r\n")
 
 
@@ -287,7 +287,7 @@ def test_tenants_never_have_the_connections_that_are_kept_for_probes(peers: str,
     in_virtual_time(test)
 
 
-def test_all_calls_of_a_connection_see_that_its_client_has_gone() -> None:
+def test_all_calls_of_a_connection_see_its_disconnection() -> None:
     async def test() -> None:
         seen: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Content-Digest of what goes up and down."""
+"""Content-Digest of uploads and downloads."""
 
 from base64 import b64encode
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Failures over REST: problem+json for each class, and nothing of those nobody foresaw."""
+"""Failures over REST: problem+json for each class; unforeseen ones reveal nothing."""
 
 import json
 import re
@@ -285,7 +285,7 @@ async def test_allowed_values_are_stated_in_words_of_the_service(
     )
 
 
-async def test_every_fault_of_a_form_has_words_of_its_own(client: httpx2.AsyncClient) -> None:
+async def test_every_fault_of_a_form_has_a_distinct_message(client: httpx2.AsyncClient) -> None:
     faults: list[object] = [None, True, 1, 1.5, 2**70, -(2**70), "x", [], {}, [None], {"x": 1}]
     document: Any = (await client.get("/openapi.json")).json()
     for name in document["components"]["schemas"]["Submit"]["properties"]:

@@ -75,7 +75,7 @@ async def test_a_negative_number_is_refused(client: httpx2.AsyncClient) -> None:
     assert (response.status_code, response.json()["parameter"]) == (400, "after")
 
 
-async def test_a_stream_that_is_not_there_is_refused_before_the_first_event(
+async def test_a_missing_stream_is_refused_before_the_first_event(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
     service.error = HandleNotFound("stream", 2, allowed="a live stream")

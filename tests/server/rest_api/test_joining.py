@@ -1,4 +1,4 @@
-"""What is written to a REST connection leaves in few pieces, in order, and all of it."""
+"""Writes to a REST connection are sent in few pieces, in order and completely."""
 
 import asyncio
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ async def test_a_large_piece_is_not_held() -> None:
     assert wire.pieces == [LARGE]
 
 
-async def test_what_is_held_leaves_before_the_end() -> None:
+async def test_held_writes_are_sent_before_the_end() -> None:
     wire = Wire()
     wire.end.write(HEAD)
     wire.end.close()

@@ -14,6 +14,6 @@ def test_texts_by_name_are_taken(given: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("given", [{"a": 1}, {"a": "b", "c": 1}, {"a": None}, ["a"], "a", None])
-def test_what_is_not_texts_by_name_is_refused(given: object) -> None:
+def test_values_that_are_not_texts_by_name_are_refused(given: object) -> None:
     with pytest.raises(ValidationError, match="texts by name"):
         TEXTS.validate_python(given)

@@ -373,7 +373,7 @@ class EndlessService(RecordingService):
         return await super().run(principal, session, command, request_id=request_id)
 
 
-async def test_a_call_ends_when_its_caller_goes_away() -> None:
+async def test_a_call_ends_when_its_caller_disconnects() -> None:
     service = EndlessService()
     args = json.dumps({"arguments": ARGUMENTS}).encode()
     files = {"args": ("args.json", args), "tensors": ("in.npz", npz(dy=DY, x=X, w=W))}
@@ -394,7 +394,7 @@ async def test_a_call_ends_when_its_caller_goes_away() -> None:
         return {"type": "http.disconnect"}
 
     async def send(message: object) -> None:
-        raise AssertionError(f"nobody is there to be told {message}")
+        raise AssertionError(f"no client receives {message}")
 
     await Api(service).app()(scope, receive, send)
     assert service.others[-1] == ("close_session", SESSION)

@@ -8,7 +8,7 @@ import numpy as np
 from server.rest_api.test_one_shot import DY, run
 
 
-async def test_a_single_array_may_come_as_npy(client: httpx2.AsyncClient) -> None:
+async def test_a_single_array_may_be_sent_as_npy(client: httpx2.AsyncClient) -> None:
     file = io.BytesIO()
     np.save(file, DY, allow_pickle=False)
     named = {name: {"array": "tensor"} for name in ("grad_output", "input", "weight")}

@@ -184,7 +184,7 @@ async def test_calls_of_a_tenant_that_wait_are_bounded(
         await post.read()
 
 
-async def test_a_call_whose_client_leaves_waits_no_more(
+async def test_a_waiting_call_whose_client_disconnects_ends(
     core: Service, app: RestApi, with_keys: ServiceWithKeys, device: FakeDevice
 ) -> None:
     device.auto = False

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: of a wheel, on a Unix socket, and gone with its owner."""
+"""A real PostgreSQL server for tests: of a wheel, on a Unix socket, ended with its owner."""
 
 import os
 import shutil

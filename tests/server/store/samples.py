@@ -51,7 +51,7 @@ def entry(method: str = "test", *, at: float = NOW, tenant: str = "farm") -> Aud
         face="rest",
         method=method,
         outcome="OK",
-        reason="as told",
+        reason="as reported",
         request_id="r-1",
         detail="weight=7",
         count=2,

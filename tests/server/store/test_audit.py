@@ -150,7 +150,9 @@ async def test_entries_are_found_by_tenant_outcome_and_time(store: Store) -> Non
     assert set(found) == set(wanted)
 
 
-async def test_a_page_goes_on_where_it_ended_while_entries_come_and_go(store: Store) -> None:
+async def test_pages_continue_at_their_cursor_while_entries_are_added_and_removed(
+    store: Store,
+) -> None:
     await store.audit.record([entry(f"m{number}", at=NOW + number) for number in range(6)])
     first = await store.audit.page(AuditQuery(), limit=2)
     await store.audit.record([entry("late", at=NOW + 99)])

@@ -101,7 +101,7 @@ async def test_a_name_moves_to_another_run_and_can_be_removed(store: Store) -> N
     assert await baselines.get("lab", "main") is None
 
 
-async def test_there_are_no_more_names_than_a_tenant_may_have(store: Store) -> None:
+async def test_names_of_a_tenant_are_limited(store: Store) -> None:
     await store.runs.begin(RUN, kept=5)
     await store.runs.baselines.set("lab", named("one", RUN), limit=1)
     await store.runs.baselines.set("lab", named("one", RUN), limit=1)

@@ -1,4 +1,4 @@
-"""Several who write to one store at once, as two services on one database do."""
+"""Concurrent writers to one store, as two services on one database are."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What is told when the database does not answer: no statement, no value and no password."""
+"""Errors of a database that does not answer reveal no statement, no value and no password."""
 
 import logging
 import sqlite3
@@ -21,7 +21,7 @@ SHORT_S = 1.0
 
 @asynccontextmanager
 async def hasty_store(url: str) -> AsyncGenerator[Store]:
-    """A store that waits for so short a time, whose tables were made before at leisure."""
+    """A store with a short time limit, whose tables exist already."""
     async with open_store(url, timeout_s=20.0, connections_limit=1):
         pass
     async with open_store(url, timeout_s=SHORT_S, connections_limit=1) as store:
@@ -29,7 +29,7 @@ async def hasty_store(url: str) -> AsyncGenerator[Store]:
 
 
 def check_message(error: StoreUnavailable, log: pytest.LogCaptureFixture) -> None:
-    """Neither the error nor the log has SQL or values, and the log says why."""
+    """Neither the error nor the log has SQL or values, and the log has the cause."""
     assert error.message == "store: given no answer, allowed a later try"
     assert error.__suppress_context__
     (record,) = [found for found in log.records if found.name.startswith("opserve_server.store")]

@@ -1,4 +1,4 @@
-"""Where a store is, and what of its URL is shown."""
+"""The location of a store, and the shown part of its URL."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def test_another_form_is_refused_with_the_allowed_ones(url: str) -> None:
         location_of(url)
 
 
-def test_a_user_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_a_separate_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     assert default_url() == "sqlite:////state/opserve/opserve.db"
     monkeypatch.setenv("XDG_STATE_HOME", "")

@@ -1,4 +1,4 @@
-"""What a store keeps, and what it refuses."""
+"""Contents of a store, and its refusals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ async def test_stored_runs_survive_a_round_trip(url: str) -> None:
         assert await recorded(store) == [entry()] * 5
 
 
-async def test_a_tenant_changes_from_what_it_is(store: Store) -> None:
+async def test_a_change_of_a_tenant_starts_from_its_present_state(store: Store) -> None:
     await store.tenants.create(ACME, audit=entry())
     changed = await store.tenants.update(
         "acme", change=lambda tenant: replace(tenant, weight=tenant.weight + 1), audit=entry()
@@ -175,9 +175,7 @@ async def test_usage_that_is_sent_twice_is_added_once(store: Store) -> None:
     assert await store.usage.of("acme", first_day=TODAY, last_day=TODAY) == [use("acme", calls=7)]
 
 
-async def test_writers_that_are_gone_are_forgotten_and_others_are_not(
-    store: Store, url: str
-) -> None:
+async def test_ended_writers_are_forgotten_and_others_are_not(store: Store, url: str) -> None:
     late = NOW + WRITERS_KEPT_S
     await store.usage.add(flush(use("acme"), writer="gone", at=NOW - 1))
     await store.usage.add(flush(use("acme"), writer="there", at=NOW))
@@ -191,7 +189,7 @@ async def test_writers_that_are_gone_are_forgotten_and_others_are_not(
 
 @dataclass
 class Deaf:
-    """A ledger whose first answers are lost on their way, when all is written."""
+    """A ledger whose first answers are lost after all rows are written."""
 
     ledger: Ledger
     lost: int

@@ -1,4 +1,4 @@
-"""Stores are brought to the newest revision: once, whoever comes at the same time, and whole."""
+"""Stores are upgraded to the newest revision: once, under concurrent starts, and atomically."""
 
 import subprocess
 import sys
@@ -102,7 +102,7 @@ async def test_a_store_of_a_later_opserve_is_refused_and_untouched(url: str) -> 
         assert await store.tenants.all() == [ACME]
 
 
-async def test_what_an_older_store_has_is_kept(url: str) -> None:
+async def test_rows_of_an_older_store_are_kept(url: str) -> None:
     engine = engine_of(url)
     async with writing(engine).begin() as connection:
         await connection.run_sync(upgrade, revision=REVISIONS[0])

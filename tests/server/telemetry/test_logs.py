@@ -1,4 +1,4 @@
-"""Lines of the log: what they know of a call, at which level, and one each whatever it says."""
+"""Lines of the log: fields of a call, its level, and one line for any text."""
 
 import io
 import json
@@ -31,7 +31,7 @@ FORGED = 'x\n{"level": "ERROR", "message": "forged"}\r\x1b[31m\x00\u2028'
 
 @pytest.fixture
 def lines() -> Iterator[io.StringIO]:
-    """What the log of the service writes, at every level."""
+    """The log of the service at every level."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())

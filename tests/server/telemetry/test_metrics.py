@@ -1,4 +1,4 @@
-"""What the page of metrics counts, and that no client makes it grow."""
+"""The counters of the metrics page, which no client can make grow."""
 
 import random
 
@@ -52,7 +52,7 @@ async def test_calls_are_counted_by_api_method_and_outcome(apis: Apis) -> None:
     assert 0 < found["opserve_call_seconds_sum", "rest", "Free"] < 60
 
 
-async def test_what_clients_say_is_in_no_label(apis: Apis) -> None:
+async def test_texts_of_clients_are_in_no_label(apis: Apis) -> None:
     chance = random.Random(1)  # noqa: S311
 
     async def strange_calls() -> list[str]:

@@ -1,4 +1,4 @@
-"""What the page of metrics tells of tenants."""
+"""The metrics of tenants."""
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest

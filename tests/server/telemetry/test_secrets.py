@@ -1,4 +1,4 @@
-"""A key is in nothing that the service says, whether it opens or not."""
+"""A key is in no output of the service, whether it is valid or not."""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +23,7 @@ from server.recording import RecordingService
 
 
 class Telemetry:
-    """Everything that is told of calls, as text."""
+    """Logs, metrics, traces and audit entries of calls, as text."""
 
     def __init__(self) -> None:
         self.metrics, self.spans = Metrics(), InMemorySpanExporter()
@@ -73,7 +73,7 @@ async def entry_points(
 
 
 async def answers(entry_points: EntryPoints, key: str) -> list[str]:
-    """What both APIs answer."""
+    """Answers of both APIs."""
     answer: httpx2.Response = await entry_points.rest.get("/v1/devices", headers=headers(key))
     texts = [answer.text, str(answer.headers)]
     stub = SessionServiceStub(entry_points.channel)
@@ -100,7 +100,7 @@ async def test_no_key_is_revealed(
     everything = "\n".join(
         [await telemetry.everything(), caplog.text, *map(str, answered.values())]
     )
-    assert "listDevices" in everything, "something was told"
+    assert "listDevices" in everything, "something was logged"
     assert "UNAUTHENTICATED" in everything
     assert telemetry.entries
     for key in answered:

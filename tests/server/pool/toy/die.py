@@ -1,4 +1,4 @@
-"""Kills its worker as often as the first byte of the tensor says, then writes 42 behind it."""
+"""Kills its worker as often as the first byte of the tensor requests, then writes 42 behind it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Returns when two threads are in it at the same time, and raises if none comes."""
+"""Returns when two threads are in it at the same time, and raises without a second one."""
 
 from threading import Barrier
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who has which session, and how others than its client end it."""
+"""Owners of sessions, and how other callers end them."""
 
 import asyncio
 
@@ -80,7 +80,7 @@ async def test_an_expired_lease_is_reported(caller: Caller) -> None:
     assert "which ended: no call within its lease of 30 s" in message
 
 
-async def test_what_is_remembered_of_ended_sessions_is_bounded(caller: Caller) -> None:
+async def test_records_of_ended_sessions_are_bounded(caller: Caller) -> None:
     await caller.service.release(LOCAL, caller.name[:8], force=False)
     for _ in range(LIMITS.sessions_limit):
         opened = await caller.service.open_session(LOCAL)

@@ -1,4 +1,4 @@
-"""What strangers send for a verdict, and what is left of it when they hang up."""
+"""Unauthenticated requests for a verdict, and their cleanup after a disconnection."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -26,13 +26,13 @@ pytestmark = pytest.mark.usefixtures("at_work")
 
 
 def endpoint_of(name: str) -> Callable[[Request], Awaitable[Response]]:
-    """What handles the calls of a route."""
+    """The handler of a route."""
     (route,) = [one for one in service_routes(conformance.router.routes) if one.name == name]
     return route.get_route_handler()
 
 
 def hung_up(path: dict[str, str], calls: mock.Mock) -> Request:
-    """A request whose client is gone."""
+    """A request whose client has disconnected."""
 
     async def receive() -> dict[str, str]:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Strangers over gRPC: open calls and half messages of theirs leave room for everybody else."""
+"""Unauthenticated gRPC calls: open calls and half messages leave room for other callers."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -24,7 +24,7 @@ HALF_MESSAGES = 100
 WATCHES = 32
 LARGEST = 4 * 2**20
 MEMORY_MIB = 64
-"""What bytes of strangers may make the front larger by; 100 half messages would by 400."""
+"""Allowed growth of the front by unauthenticated messages; 100 half messages hold 400 MiB."""
 
 
 @asynccontextmanager
