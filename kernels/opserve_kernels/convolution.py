@@ -1,4 +1,4 @@
-"""The geometry of a convolution, in three spatial dimensions whatever the rank of its tensors."""
+"""The geometry of a convolution, in three spatial dimensions for tensors of any rank."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +12,7 @@ DEPTH, HEIGHT, WIDTH = range(SPATIAL_RANK)
 
 
 class Geometry(NamedTuple):
-    """A record of the geometry, see opserve_kernels.records; fields as Convolution has them."""
+    """A record of the geometry (opserve_kernels.records) with the fields of Convolution."""
 
     batch: int
     input_channels: int
@@ -32,7 +32,7 @@ class Geometry(NamedTuple):
 class Convolution:
     """The forward convolution Y[k] = sum over c and taps of W[k, c] * X[c], group by group.
 
-    Sizes of missing dimensions are 1. Padding after the image is what the output's size leaves.
+    Sizes of missing dimensions are 1. Padding after the image follows from the output's size.
 
     Attributes:
         batch: Entries N.
@@ -59,7 +59,7 @@ class Convolution:
     dilation: Triple
 
     def __post_init__(self) -> None:
-        """Refuses positions that 64 bits cannot say (207001)."""
+        """Rejects positions that 64 bits cannot hold (207001)."""
         for axis in range(SPATIAL_RANK):
             check_positions(
                 size=self.input_size[axis],
@@ -106,15 +106,16 @@ class Convolution:
         return self.groups * self.output_channels * self.column_rows
 
     def meeting(self, axis: int, tap: int) -> int:
-        """Positions of Y along an axis at which a tap lies in the image."""
+        """Positions of Y along an axis at which a tap reads the image."""
         begin, stride = tap * self.dilation[axis] - self.padding[axis], self.stride[axis]
         first, last = -(begin // stride), -((begin - self.input_size[axis]) // stride)
         return max(0, min(self.output_size[axis], last) - max(0, first))
 
     def most_meeting(self, axis: int) -> int:
-        """The same of the tap that has most: of one that begins where the image does, or before.
+        """The greatest `meeting` of any tap along an axis.
 
-        Taps that begin a stride earlier meet it no more often.
+        Most positions meet a tap that begins at the image's edge or before it. Taps that begin a
+        stride earlier meet no more positions.
         """
         at_image = -(-self.padding[axis] // self.dilation[axis])
         nearest = min(at_image, self.kernel_size[axis] - 1)
@@ -141,12 +142,12 @@ class Convolution:
 
 
 def output_size(size: int, *, kernel: int, stride: int, padding: int, dilation: int) -> int:
-    """Places of a kernel: (size + padding - dilation*(kernel-1) - 1) // stride + 1.
+    """Number of kernel positions: (size + padding - dilation*(kernel-1) - 1) // stride + 1.
 
     Args:
-        size: The image.
+        size: Size of the image.
         kernel: Taps.
-        stride: Step.
+        stride: Step of the kernel.
         padding: Sum of the padding on both sides.
         dilation: Distance of taps.
     """
@@ -156,14 +157,14 @@ def output_size(size: int, *, kernel: int, stride: int, padding: int, dilation: 
 def check_positions(
     *, size: int, places: int, kernel: int, stride: int, padding: int, dilation: int
 ) -> None:
-    """Refuses an axis along which a tap may lie where 64 bits cannot say (207001).
+    """Rejects an axis along which a tap may have a position beyond 64 bits (207001).
 
     Args:
-        size: The image.
-        places: Of the kernel.
+        size: Size of the image.
+        places: Positions of the kernel.
         kernel: Taps.
-        stride: Step.
-        padding: Before the image.
+        stride: Step of the kernel.
+        padding: Padding before the image.
         dilation: Distance of taps.
     """
     check_extent(size + places * stride + kernel * dilation + padding)

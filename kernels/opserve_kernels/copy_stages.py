@@ -15,12 +15,12 @@ COPY_ELEMENTS = 1 << 16  # elements that one unit copies, about 0.1 ms
 
 
 class FillStage(NamedTuple):
-    """Zeros.
+    """A run of zeros.
 
     Attributes:
-        start: Place of the first.
-        length: How many.
-        chunk: How many of a unit.
+        start: Place of the first one.
+        length: Number of values.
+        chunk: Values of a unit.
     """
 
     start: int
@@ -33,11 +33,11 @@ class CopyStage(NamedTuple):
 
     Attributes:
         tensor: Place of its buffer among those of the call.
-        start: Place of the first in the workspace.
-        length: How many.
-        chunk: How many of a unit.
-        number_format: What they are rounded to.
-        layout: The view of the tensor.
+        start: Place of the first element in the workspace.
+        length: Number of elements.
+        chunk: Elements of a unit.
+        number_format: Format that they are rounded to.
+        layout: View of the tensor.
     """
 
     tensor: int
@@ -49,17 +49,17 @@ class CopyStage(NamedTuple):
 
 
 class DiagonalStage(NamedTuple):
-    """A weight of which only the groups' own entries are kept: opserve_kernels.gradients.Diagonal.
+    """A weight that keeps only its groups' entries: opserve_kernels.gradients.Diagonal.
 
     Attributes:
         start: Place of the weight.
-        groups: That there are.
+        groups: Number of groups.
         extend: Groups of a superblock.
         group_outputs: Output channels of a group.
         group_inputs: Input channels of a group.
-        output_channels: Of a superblock.
-        input_channels: Of a superblock.
-        taps: Of the kernel.
+        output_channels: Output channels of a superblock.
+        input_channels: Input channels of a superblock.
+        taps: Taps of the kernel.
     """
 
     start: int
@@ -73,24 +73,24 @@ class DiagonalStage(NamedTuple):
 
 
 def fill(start: int, count: int) -> Stage:
-    """Zeros."""
+    """The stage that sets values to zero."""
     units = -(-count // COPY_ELEMENTS)
     stage = FillStage(start=start, length=count, chunk=COPY_ELEMENTS)
     return Stage(kind=FILL, units=units, parameters=encode(stage))
 
 
 def load(operand: Operand, start: int, view: View) -> Stage:
-    """A tensor's elements, rounded to the operand's number format."""
+    """The stage that loads a tensor's elements, rounded to the operand's number format."""
     return copy_stage(LOAD, operand, start, view, COPY_ELEMENTS)
 
 
 def store(result: Operand, start: int, view: View) -> Stage:
-    """Into a tensor, rounded to the result's number format and then to its dtype."""
+    """The stage that stores a tensor, rounded to its number format and then to its dtype."""
     return copy_stage(STORE, result, start, view, COPY_ELEMENTS)
 
 
 def keep_diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> Stage:
-    """Zeros outside a weight's groups; one unit for each output channel of each superblock."""
+    """The stage that clears a weight outside its groups; a unit is an output channel."""
     stage = DiagonalStage(
         start=start,
         groups=diagonal.groups,
@@ -106,7 +106,7 @@ def keep_diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> S
 
 
 def copy_stage(kind: int, operand: Operand, start: int, view: View, chunk: int) -> Stage:
-    """A copy of a kind, of so many elements a unit."""
+    """A stage that copies `chunk` elements a unit."""
     stage = CopyStage(
         tensor=operand.place,
         start=start,

@@ -1,7 +1,7 @@
-"""What parts of a call take, roughly: nanoseconds, by what they multiply and what they move.
+"""Rough costs of the parts of a call, in nanoseconds, by the values that they multiply and move.
 
-Calls are cut by them into shares; an error makes one share longer than another, never wrong. The
-constants are those of one core with AVX-512; only their relation matters.
+Calls are cut into shares by these costs: an error makes one share longer than another, never wrong.
+The constants are those of one core with AVX-512; only their relation matters.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _SUM = 0.3  # of a value that is added to a channel's sum
 
 
 def cost_of(part: Gradients, algorithms: Mapping[Product, Algorithm | None]) -> float:
-    """Of sums or one gradient, by the algorithm that is told, else by a direct one."""
+    """Cost of sums, or of one gradient by its algorithm; without one, by a direct algorithm."""
     if part.sums:
         return _SUM * part.sums.image.count
     (product,) = part.products
@@ -31,13 +31,15 @@ def cost_of(part: Gradients, algorithms: Mapping[Product, Algorithm | None]) -> 
 
 
 def _direct_cost(product: Product, convolution: Convolution) -> float:
-    """The weight's gradient does not multiply padding, or only where it has few channels."""
+    """Cost of a direct algorithm."""
     rows, gathered = convolution.output_channels, convolution.input_channels
     if product is Product.IMAGE:
         rows, gathered = gathered, rows
+    # Outer products leave out padding. Dots multiply it, but are chosen for few channels only.
     met = met_share(convolution) if product is Product.WEIGHT else 1
     taps, pixels = convolution.taps, met * convolution.output_pixels
     multiplying = MULTIPLY_ADD * whole_rows(rows) * gathered * taps * pixels
+    # Either panels are gathered (packed) or positions between rows are computed too (flat).
     gathering = (_GATHER + _RUN / convolution.output_size[WIDTH]) * gathered * taps * pixels
     products = multiplying + min(gathering, _FLAT * multiplying)
     moving = _MOVE * (convolution.image_elements + convolution.output_elements)

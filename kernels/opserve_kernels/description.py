@@ -1,4 +1,4 @@
-"""What an operator takes, refuses and supports, told from the data that its checks use."""
+"""The description of an operator for clients, from the data that its checks use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -24,11 +24,11 @@ class Parameter:
     """An argument of an operator.
 
     Attributes:
-        name: Of the field.
+        name: Name of the field.
         kind: "tensor", "integers", "booleans", "integer", "boolean", "string" or "members".
         written: Whether it is a tensor that the operator writes.
-        description: What it is.
-        members: Of an argument that has some, by their own names.
+        description: The field's text in the schema's docstring.
+        members: Members of an argument that has some, by their own names.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportRow:
-    """What one profile offers of an operator; see opserve_kernels.operator.Support.
+    """The support of an operator on one profile; see opserve_kernels.operator.Support.
 
     Attributes:
         profile: Name of the profile.
         dtypes: Dtypes that tensors may have.
         source_only: Those of them that only the vendor's newer source has, not its page.
-        notes: What else a reader must know.
+        notes: Further remarks for a reader.
     """
 
     profile: str
@@ -57,17 +57,17 @@ class SupportRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRow:
-    """A broken rule, and how it is answered; see opserve_kernels.operator.Rule.
+    """A rule of the error table; see opserve_kernels.operator.Rule.
 
     Attributes:
         code: The code as a number.
         reason: The code's name.
         domain: The code's family.
         parameter: The parameter that the error names.
-        broken: What is wrong.
-        profiles: Where it holds; empty means wherever the operator is supported.
-        origin: Who states the rule, a RuleOrigin.
-        sentence: The page's sentence in its own language, of "page" and "contradicted".
+        broken: The condition that breaks the rule.
+        profiles: Profiles of the rule; empty means wherever the operator is supported.
+        origin: Source of the rule, a RuleOrigin.
+        sentence: The page's sentence in its own language, for "page" and "contradicted".
     """
 
     code: int
@@ -82,18 +82,18 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorDescription:
-    """An operator as it is told to a client.
+    """The description of an operator for clients.
 
     Attributes:
         name: Snake case, as in the registry.
-        call: As the vendor names it.
+        call: The vendor's name.
         family: "aclnn", "tbe" or "ft_dsp".
-        revision: Of the contract.
+        revision: Revision of the contract.
         parameters: Its arguments in the schema's order.
         support: A row for each profile that has it.
         limits: Documented bounds of values.
         errors: Its error table.
-        documented_rules: Answer to a broken rule of the page alone if a session asks for "error".
+        documented_rules: Answer to a broken rule of the page alone if a session requests "error".
     """
 
     name: str
@@ -108,7 +108,7 @@ class OperatorDescription:
 
 
 def describe(operator: Operator[Any]) -> OperatorDescription:
-    """All that a client may know of an operator."""
+    """Returns the description of an operator."""
     return OperatorDescription(
         name=operator.name,
         call=operator.call,

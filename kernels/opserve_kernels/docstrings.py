@@ -15,7 +15,7 @@ def description_of(dataclass: type) -> str:
 
 
 def descriptions_of(dataclass: type) -> Mapping[str, str]:
-    """What the section "Attributes:" says of each field, also that of a base class."""
+    """Texts of the section "Attributes:" by field, including those of base classes."""
     entries: dict[str, str] = {}
     for base in reversed(dataclass.__mro__[:-1]):
         entries |= _entries(base)

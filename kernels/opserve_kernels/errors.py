@@ -1,4 +1,4 @@
-"""The root of the exception tree: what every refusal carries, whoever raises it.
+"""The root of the exception tree, with the fields of every error that rejects a call.
 
 OpserveError
 └── InvalidArgument     a rule of the contract is broken (161001, 161002, 100000, 107000; the
@@ -20,7 +20,7 @@ MOST_ELEMENTS = 2**40
 
 
 class OpserveError(Exception):
-    """A refusal with the vendor's code: what was wrong, what was given and what is allowed.
+    """A rejected call, with the vendor's code, the value that was given and those allowed.
 
     Attributes:
         status: The code; its name is the reason, and its domain the family, on every wire.
@@ -48,7 +48,7 @@ class OpserveError(Exception):
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Makes an error travel between processes, whatever its class is made with."""
+        """Lets an error cross processes, whatever arguments its class takes."""
         return _unmade, (type(self), self.args), vars(self)
 
 
@@ -89,7 +89,7 @@ def invalid_argument(
 
 
 def check_extent(*numbers: int) -> None:
-    """Refuses a call whose sizes or positions its loops could not count in 64 bits (207001)."""
+    """Rejects a call whose sizes or positions its loops could not count in 64 bits (207001)."""
     largest = max(numbers)
     if largest > MOST_EXTENT:
         raise InvalidArgument(

@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 BLOCK = 16  # C0, channels of a block, and N0, output channels of one of FRACTAL_Z
-_C0_OF_BYTES = 32  # the same, of a dtype of one byte
-_C0_OF_FLOAT_CUBE = 8  # the same, as some devices compute float32; storage has 16
+_C0_OF_BYTES = 32  # the same for a dtype of one byte
+_C0_OF_FLOAT_CUBE = 8  # the same where a device computes float32 in blocks of 8; storage has 16
 _RANK, _RANK_5HD, _RANK_FRACTAL_Z = 4, 5, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Superblocks:
-    """How FRACTAL_Z arranges the groups of a convolution's weight.
+    """The layout of a convolution weight's groups in FRACTAL_Z.
 
-    As many groups as make whole blocks of channels share a superblock, on its diagonal; the last
-    superblock may hold fewer. What lies off the diagonal and beyond the channels is zero.
+    As many groups as fill whole blocks of channels share a superblock, on its diagonal; the last
+    superblock may have fewer. Entries off the diagonal and beyond the channels are zero.
 
     Attributes:
         groups: Groups of channels.
-        input_channels: Of one group.
-        output_channels: Of one group.
+        input_channels: Input channels of one group.
+        output_channels: Output channels of one group.
         c0: Input channels of a block.
         extend: Groups in a superblock.
     """
@@ -138,7 +138,7 @@ def from_fractal_z(
 
     Raises:
         TypeError: An argument of the wrong kind.
-        ValueError: Groups that do not divide Cout, or an array of another shape than follows.
+        ValueError: Groups that do not divide Cout, or an array of another shape.
     """
     _check_rank("array", array, _RANK_FRACTAL_Z)
     block = array.shape[-1]
@@ -197,7 +197,7 @@ def group_dict(w_shape_nchw: tuple[int, ...], groups: int, c0: int = BLOCK) -> d
 
 
 def superblocks(shape_nchw: tuple[int, ...], groups: int = 1, c0: int = BLOCK) -> Superblocks:
-    """How FRACTAL_Z arranges a weight (Cout, Cin/groups, KH, KW).
+    """The layout of a weight (Cout, Cin/groups, KH, KW) in FRACTAL_Z.
 
     Raises:
         TypeError: An argument of the wrong kind.

@@ -1,4 +1,4 @@
-"""Which algorithms can compute a gradient, and which is taken."""
+"""The algorithms that can compute a gradient, and the choice among them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,17 +18,17 @@ from opserve_kernels.profiles import Profile
 from opserve_kernels.shares import products_of
 from opserve_kernels.workspace import Workspace
 
-_MOST_PHASES = 64  # of a stride
-_MOST_PADDED = 16  # times the positions of image and output
+_MOST_PHASES = 64  # phases of a stride, at most
+_MOST_PADDED = 16  # padded positions, at most, as a multiple of the positions of image and output
 
 Choice = dict[Product, Algorithm | None]
-"""An algorithm for each gradient; None is the direct one that suits each part of a call."""
+"""An algorithm for each gradient; None selects the best direct one for each part of a call."""
 
 
 def possible(
     gradients: Gradients, profile: Profile, options: PlanOptions
 ) -> dict[Product, list[Algorithm]]:
-    """What can compute each gradient of a call."""
+    """Algorithms that can compute each gradient of a call."""
     return {
         product: [Algorithm.EXACT] if profile.is_reference else list(_possible(part, options))
         for product, part in _parts(gradients)
@@ -38,11 +38,12 @@ def possible(
 def choices(
     gradients: Gradients, asked: Mapping[Product, Algorithm], options: PlanOptions
 ) -> list[Choice]:
-    """The fastest first, then what mostly needs less workspace; what is asked for stays.
+    """Choices of algorithms: the fastest first, then those that mostly need less workspace.
 
-    Where results must not depend on the size of the batch there is one choice: whether a call keeps
-    within a workspace depends on that size.
+    Requested algorithms stay in every choice. Where results must not depend on the size of the
+    batch, there is one choice: whether a call keeps within a workspace depends on that size.
     """
+    # Checked before anything else: a workspace limit must not select another algorithm here.
     if options.batch_consistent:
         return [{product: _batch_consistent(part, options) for product, part in _parts(gradients)}]
     fastest = {product: _fastest(part, options) for product, part in _parts(gradients)}
@@ -50,19 +51,20 @@ def choices(
         product: None if algorithm is Algorithm.WINOGRAD else algorithm
         for product, algorithm in fastest.items()
     }
+    # The last resort: columns need the least workspace and fit every geometry.
     columns = dict.fromkeys(fastest, Algorithm.COLUMNS)
     return [{**choice, **asked} for choice in (fastest, direct, columns)]
 
 
 def _parts(gradients: Gradients) -> Iterator[tuple[Product, Gradients]]:
-    """Each gradient, as a call of its own."""
+    """Each gradient as a call of its own."""
     for part in products_of(gradients):
         for product in part.products:
             yield product, part
 
 
 def _possible(part: Gradients, options: PlanOptions) -> Iterator[Algorithm]:
-    """Padded copies are for usual geometries."""
+    """Algorithms for a gradient; those with padded copies are for usual geometries only."""
     (product,) = part.products
     yield Algorithm.COLUMNS
     if _is_compact(part.convolution):
@@ -70,25 +72,30 @@ def _possible(part: Gradients, options: PlanOptions) -> Iterator[Algorithm]:
         if depthwise_plan.fits(part):
             yield Algorithm.DEPTHWISE
         is_fast = options.accuracy is Accuracy.FAST
+        # Winograd's weight gradient goes straight into its tensor; a diagonal is cut out in the
+        # workspace.
         if is_fast and winograd_plan.fits(part.convolution) and not part.diagonal:
             yield Algorithm.WINOGRAD
 
 
 def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
-    """Depthwise is for channels that are groups, columns for what nothing else can compute."""
+    """The fastest algorithm of a gradient; None selects the best direct one."""
     ways = list(_possible(part, options))
+    # Nothing else fits: the geometry would make padded copies out of all proportion.
     if ways == [Algorithm.COLUMNS]:
         return Algorithm.COLUMNS
+    # Groups of one channel leave nothing for a matrix product: such calls are bound by memory.
     if Algorithm.DEPTHWISE in ways:
         return Algorithm.DEPTHWISE
     return _transforms_or_direct(part) if Algorithm.WINOGRAD in ways else None
 
 
 def _batch_consistent(part: Gradients, options: PlanOptions) -> Algorithm | None:
-    """The algorithm whose sums of an entry are as for it alone; a weight gradient has no entries.
+    """The algorithm whose sums for an entry do not depend on the rest of the batch.
 
-    PACKED and FLAT sum the products of a result in the same order. Values of any entry may make
-    Winograd's stage leave its results to direct sums.
+    A weight gradient sums over entries, so any algorithm is allowed. PACKED and FLAT sum the
+    products of a result in the same order. Winograd is excluded: values of any entry may make its
+    stage leave the results to direct sums.
     """
     (product,) = part.products
     if product is Product.WEIGHT:
@@ -104,6 +111,7 @@ def _transforms_or_direct(part: Gradients) -> Algorithm | None:
         None: direct_cost(product, part.convolution),
     }
 
+    # The exact workspace of a choice is known only once its stages are planned.
     def workspace_bytes(algorithm: Algorithm | None) -> int:
         workspace = Workspace()
         product_stages(part, algorithm, workspace)
@@ -113,11 +121,12 @@ def _transforms_or_direct(part: Gradients) -> Algorithm | None:
 
 
 def _is_compact(convolution: Convolution) -> bool:
-    """Whether a padded copy of the image, and of the output between strides, is of sane size."""
+    """Whether padded copies of image and output are not out of proportion to the tensors."""
     padded = phases = 1
     for axis, size in enumerate(convolution.input_size):
         stride, padding = convolution.stride[axis], convolution.padding[axis]
         span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
+        # Positions of the image that the kernel reads, padding included, and phases of the stride.
         last = (convolution.output_size[axis] - 1) * stride + span
         padded *= max(size + padding, last + 1)
         phases *= stride

@@ -1,9 +1,9 @@
 """The gradients of a convolution in float32, stage by stage.
 
-Products are loops of opserve_kernels.algorithms; what is copied and summed is here:
+Products are loops of opserve_kernels.algorithms. Copies and sums are here:
     sums        = sum of an image over batch and positions
 
-Those of `reference` are opserve_kernels.reference_loops.
+The loops of `reference` are in opserve_kernels.reference_loops.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ Integers = NDArray[np.int64]
 Buffers = tuple[Bytes, ...]
 
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
-_MOST_TENSORS = 6  # of a schema: three that are given, three gradients
+_MOST_TENSORS = 6  # tensors of a schema: three inputs and three gradients
 _as_fill = reading(FillStage)
 _as_copy = reading(CopyStage)
 _as_sum = reading(SumStage)
@@ -104,14 +104,17 @@ def _store(stage: CopyStage, buffer: Bytes, scratch: Floats, first: int, last: i
 def _sum_block(
     stage: SumStage, floats: Floats, halves: Halves, scratch: Floats, first: int, count: int
 ) -> None:
-    """Adds elements to the lanes: runs of float32 from where they lie, others once loaded."""
+    """Adds elements to the lanes: contiguous float32 directly, all others once loaded."""
     layout, block, lanes = stage.image_layout, stage.block, stage.lanes
     width, rows = layout.sizes[LAST_AXIS], layout.sizes[LAST_AXIS - 1]
     step = layout.steps[LAST_AXIS - 1]
+    # Elements of other dtypes or steps are converted into the workspace first.
     if block != WHERE_THEY_LIE:
         load(floats, halves, layout, FLOAT, first, scratch[block : block + count])
         add_run(scratch, scratch, (block, count, lanes))
         return
+    # Lines of the image that are runs of float32 are summed in the tensor. The start of a line is
+    # one step after that of the line before, so only a new plane needs its indices divided.
     done = 0
     while done < count:
         index = first + done
@@ -127,16 +130,19 @@ def _sum_block(
 def _sum_channels(
     stage: SumStage, buffer: Bytes, result: Bytes, scratch: Floats, first: int, last: int
 ) -> None:
-    """Adds chunks of a channel's pixels to its total, block by block; then stores all totals."""
+    """Adds chunks of a channel's pixels to its total; after the last chunk, stores all totals."""
     floats, halves = as_floats(buffer), as_halves(buffer)
     totals, lanes = scratch[stage.totals :][: stage.channels], scratch[stage.lanes :][:SUM_LANES]
     chunks, block_size = stage.chunks, stage.block_size
+    # Slices begin at any unit, so totals are in the workspace and the first unit clears them.
     if first == 0:
         totals[:] = np.float32(0)
     for unit in range(first, last):
         channel = unit // chunks
         begin = unit % chunks * stage.chunk
         end = min(begin + stage.chunk, stage.pixels)
+        # Blocks are summed in SUM_LANES lanes, lanes pairwise, blocks one after the other: this
+        # order depends on neither the vector width nor the slices.
         for pixel in range(begin, end, block_size):
             lanes[:] = np.float32(0)
             element = channel * stage.pixels + pixel
@@ -149,10 +155,12 @@ def _sum_channels(
 
 @compiled()
 def _keep_diagonal(stage: DiagonalStage, scratch: Floats, first: int, last: int) -> None:
-    """Zeros where an output and an input channel of a superblock belong to different groups."""
+    """Sets entries to zero whose output and input channel belong to different groups."""
     k_size, row_size = stage.output_channels, stage.input_channels * stage.taps
     group_size = stage.group_inputs * stage.taps
     for unit in range(first, last):
+        # Only the diagonal block of this output channel's group is kept; a superblock that the
+        # groups do not fill has rows of no group.
         member = unit % k_size // stage.group_outputs
         exists = member < stage.extend and unit // k_size * stage.extend + member < stage.groups
         row = scratch[stage.start + unit * row_size :][:row_size]
@@ -167,6 +175,8 @@ def _keep_diagonal(stage: DiagonalStage, scratch: Floats, first: int, last: int)
 def _run_product(  # arrays and integers
     kind: int, places: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
 ) -> None:
+    # Each buffer is viewed as float32 and as 16-bit values once, here; loops index the view of
+    # their dtype.
     x_place, w_place, y_place = int(places[0]), int(places[1]), int(places[2])
     source, weight, result = buffers[x_place], buffers[w_place], buffers[y_place]
     stage, table = places[_OPERANDS:], scratch.view(np.int32)
@@ -189,11 +199,13 @@ def _run_product(  # arrays and integers
         run_depthwise(depthwise, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
 
 
+# All stages that are compiled whole are in one function: a slice of units that crosses stages is
+# then one call from Python.
 @compiled("boolean(int64, int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
 def _run_stage(  # a case for each kind
     kind: int, stage: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
 ) -> bool:
-    """Units first .. last-1 of a stage; False if it is none of those that are compiled whole."""
+    """Units first .. last-1 of a stage; False for a stage that Python runs."""
     if kind in (CORRELATE, MULTIPLY_DOTS, ADD_OUTER, DEPTHWISE, RANGES):
         _run_product(kind, stage, buffers, scratch, first, last)
     elif kind == FILL:
@@ -220,7 +232,9 @@ def _run_stage(  # a case for each kind
 def _run_in_turns(
     parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
 ) -> None:
-    """Units first_unit .. last_unit-1 of stages that take turns."""
+    """Runs units first_unit .. last_unit-1 of interleaved stages."""
+    # Turn t of `turns` ends behind unit units * (t + 1) / turns of each stage, rounded up, as
+    # stages.taking_turns documents. `start` counts the units of all turns and stages before.
     turns, start = parameters[0], 0
     for turn in range(turns):
         position = 1
@@ -229,6 +243,7 @@ def _run_in_turns(
             count = parameters[position + 2]
             stage = parameters[position + HEADER : position + HEADER + count]
             begin = (units * turn + turns - 1) // turns
+            # Slices may begin and end inside a turn: only the units within the bounds run.
             end = (units * (turn + 1) + turns - 1) // turns
             first = max(begin, begin + first_unit - start)
             last = min(end, begin + last_unit - start)
@@ -242,10 +257,10 @@ def _run_in_turns(
 def _run_stages(
     parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
 ) -> int:
-    """Units first_unit .. last_unit-1, or those before the first stage that is not compiled whole.
+    """Runs units first_unit .. last_unit-1, up to the first stage that Python runs.
 
-    One call into compiled code, for small calls take no longer than that. The result is the unit
-    behind the last that ran, or that a condition left out.
+    A slice of a small call is a single call of compiled code. The result is one past the last unit
+    that ran, or that a condition left out.
     """
     position, start, done = 0, 0, first_unit
     while done < last_unit:
@@ -254,7 +269,9 @@ def _run_stages(
         stage = parameters[position + HEADER : position + HEADER + count]
         first, last = done - start, min(last_unit - start, units)
         if first < last:
+            # Units of a stage whose condition is 0 count as done without running.
             runs = condition < 0 or scratch[condition] != 0
+            # Interleaved stages have no conditions of their own.
             if kind == TAKE_TURNS:
                 _run_in_turns(stage, buffers, scratch, first, last)
             elif runs and not _run_stage(kind, stage, buffers, scratch, first, last):
@@ -278,18 +295,21 @@ def run(
     first_unit: int,
     last_unit: int,
 ) -> None:
-    """Runs the work units first_unit .. last_unit-1; what lives between is in the workspace.
+    """Runs work units first_unit .. last_unit-1; intermediate values are in the workspace.
 
     Args:
-        parameters: Those of the plan.
-        tensors: The buffers of the schema's tensors, in order; empty where there is none.
-        workspace: As many bytes as the plan says.
+        parameters: The plan's parameters.
+        tensors: The buffers of the schema's tensors, in order; empty without a tensor.
+        workspace: A buffer of the plan's size.
         first_unit: First work unit.
         last_unit: One past the last work unit.
     """
+    # The compiled function takes a tuple of one length: empty buffers stand for missing tensors.
     scratch = workspace.view(np.float32)
     buffers = (*tensors, *[_NOTHING] * (_MOST_TENSORS - len(tensors)))
     done = _run_stages(parameters, buffers, scratch, first_unit, last_unit)
+    # Python runs stages with more code than one compiled function should have (Winograd), then
+    # continues behind them in compiled code.
     while done < last_unit:
         kind, stage, first, last = next(stages_between(parameters, done, last_unit))
         operands = [tensors[int(place)] for place in stage[:_OPERANDS]]

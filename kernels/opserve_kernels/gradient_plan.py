@@ -1,4 +1,4 @@
-"""Plans of a convolution's gradients: the stages of a call and the workspace that they share."""
+"""Plans of a convolution's gradients: the stages of a call and their common workspace."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -28,7 +28,7 @@ SUM_CHANNELS = 4
 """Kind of a stage; those of the other modules have other numbers."""
 
 WHERE_THEY_LIE = -1
-"""Instead of where a stage of sums loads a block."""
+"""In place of the block of a stage of sums: the image is summed in its tensor."""
 
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
 _CACHED_VALUES = 1 << 22  # of image and output, 16 MiB: what a last-level cache holds of a call
@@ -39,16 +39,16 @@ class SumStage(NamedTuple):
 
     Attributes:
         image: Place of the image's buffer among those of the call.
-        result: Place of the result's.
+        result: Place of the result's buffer.
         totals: Place in the workspace of a total of each channel.
-        block: Place where a block is loaded; or WHERE_THEY_LIE.
+        block: Place of a loaded block; or WHERE_THEY_LIE.
         block_size: Elements that are summed in lanes at a time.
         lanes: Place of the lanes.
         channels: Totals.
-        pixels: Of a channel.
+        pixels: Pixels of a channel.
         chunks: Units of a channel.
         chunk: Pixels of a unit.
-        number_format: What totals are rounded to.
+        number_format: Format that totals are rounded to.
         image_layout: View of the image.
         result_layout: View of the result.
     """
@@ -84,10 +84,14 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
         asked = asked_for(options.algorithms, possible(gradients, profile, options))
     if profile.is_reference:
         return plan_reference(gradients)
+    # Tried in this order: the fastest algorithms on all threads, then on one thread, which needs
+    # the workspace of one share, then choices of less workspace. The first plan within the limit
+    # wins; if none is, the smallest plan.
     fastest, *others = choices(gradients, asked, options)
     plans: list[Plan] = []
     for choice, threads in ((fastest, options.threads), *((way, 1) for way in (fastest, *others))):
         plan = _plan_with(choice, gradients, replace(options, threads=threads))
+        # A message to a worker has no room for more parameters; a plan of one share has fewer.
         if len(plan.parameters) > PARAMETERS_LIMIT:
             continue
         plans.append(plan)
@@ -97,29 +101,33 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
 
 
 def _plan_with(choice: Choice, gradients: Gradients, options: PlanOptions) -> Plan:
-    """The stages of each share: one by one in the same part of the workspace, or by turns."""
+    """The stages of each share: one by one in the same part of the workspace, or interleaved."""
     workspace = Workspace()
     shares: list[list[Stage]] = []
     told: set[str] = set()
     by_turns = _go_by_turns(choice, gradients, options)
     for parts in shares_of(gradients, options.threads, partial(cost_of, algorithms=choice)):
         stages: list[Stage] = []
+        # Stages one after the other reuse a part; interleaved ones need parts of their own.
         for part in parts:
             with nullcontext() if by_turns else workspace.passing():
                 stages += _stages_of(part, choice, workspace)
         told |= {stage.algorithm for stage in stages if stage.algorithm}
         shares.append(taking_turns(stages) if by_turns else stages)
+        # Threads run shares at the same time, so their parts do not overlap.
         workspace.go_behind()
     return plan_of(shares, workspace, told)
 
 
 def _go_by_turns(choice: Choice, gradients: Gradients, options: PlanOptions) -> bool:
-    """Whether all stages go through the channels together, so that each is read from memory once.
+    """Whether all stages go through the channels together, so that memory is read once.
 
-    That pays where little is done with a value and where a cache has lost it when the next stage
-    comes. Each stage needs workspace of its own.
+    That pays where each value takes little work, and where the cache no longer has it when the next
+    stage begins. Interleaved stages need workspace of their own.
     """
     convolution = gradients.convolution
+    # Measured: 2 to 24 % less time with grad_bias, 0 to 13 % without. Dense products lose 1 to 5 %,
+    # for another stage displaces their panels from the cache; smaller calls gain nothing.
     return (
         set(choice.values()) == {Algorithm.DEPTHWISE}
         and convolution.image_elements + convolution.output_elements > _CACHED_VALUES
@@ -153,11 +161,12 @@ def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
 
 
 def _sum_stage(sums: ChannelSums, workspace: Workspace) -> Stage:
-    """Sums in float32 of an image as it was given."""
+    """A stage of sums in float32 over an image as it was given, not as products round it."""
     image, result = sums.image, sums.result
     pixels = image.count // result.count
     chunks = -(-pixels // COPY_ELEMENTS)
     block_size = min(_SUM_ELEMENTS, pixels)
+    # Runs of float32 are summed in the tensor; all others are converted block by block.
     runs = image.dtype == DataType.FLOAT and image.view().steps[-1] == 1
     block = WHERE_THEY_LIE if runs else workspace.reserve(block_size)
     lanes, totals = workspace.reserve(SUM_LANES), workspace.reserve(result.count)

@@ -1,4 +1,4 @@
-"""The gradients of a convolution as every operator states them: what is where, what to compute."""
+"""The gradients of a convolution, as every operator states them: operands and results."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,16 +14,16 @@ from opserve_kernels.views import Axis, View, view_of_axes
 class Operand:
     """A tensor that a product reads or writes.
 
-    The axes come in parts, each the axes of one index of the product: channels and positions of an
-    image; groups, output channels, input channels and taps of a weight. Where a part holds fewer
-    channels than the convolution has, in an image, the others are zero, and are not written.
+    The axes are in parts, one for each index of the product: channels and positions of an image;
+    groups, output channels, input channels and taps of a weight. Where an image has fewer channels
+    than the convolution, the missing channels are zeros, and are not written.
 
     Attributes:
-        place: Of the tensor among the schema's.
+        place: Place of the tensor among the schema's.
         dtype: Its element type.
         offset: Elements from the start of its buffer.
         parts: Axes by index of the product.
-        number_format: What values are rounded to: operands after they are loaded, results before
+        number_format: Format that values are rounded to: operands once loaded, results before
             they are converted to their dtype.
     """
 
@@ -39,14 +39,14 @@ class Operand:
         return prod(size for size, _ in chain(*self.parts))
 
     def view(self, *order: int) -> View:
-        """The elements with the parts in an order of their own, as loops read them."""
+        """The elements as loops read them, with the parts in the given order."""
         parts = [self.parts[index] for index in order] if order else self.parts
         return view_of_axes(self.dtype, self.offset, tuple(chain(*parts)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagonal:
-    """Which entries of a weight gradient belong to a group, where several share a superblock.
+    """Entries of a weight gradient that belong to a group, where groups share a superblock.
 
     Entry (superblock s, output channel k, input channel c) belongs to group s*extend + j where
     j = k // output_channels = c // input_channels; it is zero where those differ or where there is
@@ -55,8 +55,8 @@ class Diagonal:
     Attributes:
         groups: Groups of channels.
         extend: Groups in a superblock.
-        input_channels: Of one group.
-        output_channels: Of one group.
+        input_channels: Input channels of one group.
+        output_channels: Output channels of one group.
     """
 
     groups: int
@@ -70,7 +70,7 @@ class ChannelSums:
     """result[channel] = sum of an image's positions.
 
     Attributes:
-        image: What is summed: channels, positions.
+        image: The image: channels, positions.
         result: One value for each channel.
     """
 
@@ -79,7 +79,7 @@ class ChannelSums:
 
 
 class Product(StrEnum):
-    """A gradient of Gradients, by what it is the gradient of."""
+    """A gradient of Gradients, named by its operand."""
 
     IMAGE = "image"
     OUTPUT = "output"
@@ -88,18 +88,18 @@ class Product(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gradients:
-    """What to compute of the convolution Y[k] = sum over c, taps of W[k, c] * X[c].
+    """The gradients to compute of the convolution Y[k] = sum over c, taps of W[k, c] * X[c].
 
     Attributes:
         convolution: The geometry.
-        image: X; None where no result reads it, as for the next two.
+        image: X; None if no result reads it, as for the next two.
         output: Y.
         weight: W.
-        grad_image: X = scatter(W^T Y), if wanted.
-        grad_output: Y = W columns(X), if wanted: the input gradient of a transposed convolution.
-        grad_weight: W = Y columns(X)^T, if wanted.
-        diagonal: Which entries of grad_weight are kept; None means all.
-        sums: Sums over positions, if wanted.
+        grad_image: X = scatter(W^T Y), or None.
+        grad_output: Y = W columns(X), or None: the input gradient of a transposed convolution.
+        grad_weight: W = Y columns(X)^T, or None.
+        diagonal: Entries of grad_weight that are kept; None means all.
+        sums: Sums over positions, or None.
     """
 
     convolution: Convolution
@@ -114,7 +114,7 @@ class Gradients:
 
     @property
     def products(self) -> tuple[Product, ...]:
-        """The gradients that are wanted."""
+        """The gradients to compute."""
         wanted = {
             Product.IMAGE: self.grad_image,
             Product.OUTPUT: self.grad_output,

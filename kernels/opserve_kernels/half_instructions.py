@@ -1,6 +1,6 @@
-"""FLOAT16 to float32 and back by the processor's own instructions, which numba has no type for.
+"""FLOAT16 to float32 and back by the processor's own instructions: numba has no such type.
 
-Bits of FLOAT16 are uint16. A compiler makes vectors of them in loops.
+Bits of FLOAT16 are uint16. LLVM turns loops over them into vector instructions.
 """
 
 from typing import Any

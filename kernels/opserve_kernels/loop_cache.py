@@ -1,8 +1,8 @@
-"""Where compiled loops are kept: a folder for each state of the sources that a module is made from.
+"""The cache of compiled loops: a folder for each state of the sources that a module depends on.
 
-Numba decides by the file of a function whether its cache is fresh, not by the files that it calls
-into. So a folder's name has a hash of the module, of what it imports of this package, and of what
-kernels are made for. Nothing here needs numba: the front asks what is still to be compiled.
+Numba checks only the file of a function, not the files that it calls into. So a folder's name has a
+hash of the module, of its imports from this package, and of the host that kernels are generated
+for. Nothing here imports numba: the front process checks what remains to be compiled.
 """
 
 import fcntl
@@ -18,18 +18,18 @@ from typing import TextIO
 
 from opserve_kernels.algorithms.host import HOST
 
-STATES_KEPT = 8  # of a module, those used last; the others go when it is compiled anew
+STATES_KEPT = 8  # of a module, those used last; others are removed when it is compiled again
 
 _PACKAGE = Path(__file__).parent
 _IMPORT = re.compile(
     rf"^\s*(?:from|import) ({_PACKAGE.name}[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE
 )
 _LOOP = re.compile(r"^@(?:compiled|entry)\(", re.MULTILINE)
-_LOCK = "lock"  # a file of each folder; its time is when the folder was used last
+_LOCK = "lock"  # a file of each folder; its time is that of the folder's last use
 
 
 def base_folder() -> Path:
-    """NUMBA_CACHE_DIR; else in the package; else, where that cannot be written, the user's."""
+    """NUMBA_CACHE_DIR; else in the package; else, without write access, the user's cache."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -41,7 +41,7 @@ def base_folder() -> Path:
 
 
 def folders_of(modules: Iterable[str]) -> dict[str, Path]:
-    """Folders of all modules with loops that an import of these modules loads, in its order."""
+    """Folders of all modules with loops that importing these modules loads, in that order."""
     return {_module_of(source): folder_of(source) for source in _with_loops(modules)}
 
 
@@ -56,17 +56,19 @@ def needs_of(modules: Iterable[str]) -> dict[str, list[str]]:
 
 @cache
 def folder_of(source: Path) -> Path:
-    """Where the loops of a file are kept; it exists once one of them was compiled."""
+    """The folder for the loops of a file; it exists once one of them was compiled."""
     contents = sha256(str(HOST).encode())
     for part in _sources_of([source]):
         contents.update(_text_of(part).encode())
+    # The package is part of the name: states are counted by name, and several packages have a
+    # module `loops`.
     # With its package, for states are counted by name, and several packages have a module `loops`.
     return base_folder() / f"{source.parent.name}.{source.stem}-{contents.hexdigest()[:16]}"
 
 
 @contextmanager
 def alone_in(folder: Path) -> Generator[None]:
-    """Makes other processes wait that load or compile what the folder keeps; made if need be."""
+    """Locks a folder, which is created if it is missing, against other processes."""
     if not folder.exists():
         _make_room_for(folder)
     with _lock_of(folder) as file:
@@ -76,7 +78,7 @@ def alone_in(folder: Path) -> Generator[None]:
 
 
 def _lock_of(folder: Path) -> TextIO:
-    """The file that is locked, opened; another process may remove the folder meanwhile."""
+    """The opened lock file; another process may remove the folder meanwhile."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -84,7 +86,7 @@ def _lock_of(folder: Path) -> TextIO:
 
 
 def _make_room_for(folder: Path) -> None:
-    """Removes what was not used for longest. A process that was about to load it compiles it."""
+    """Removes the states unused for longest; a process about to load one compiles it again."""
     module, _, _ = folder.name.rpartition("-")
     locks = sorted(folder.parent.glob(f"{module}-*/{_LOCK}"), key=_time_of, reverse=True)
     for lock in locks[STATES_KEPT - 1 :]:
@@ -104,7 +106,7 @@ def _with_loops(modules: Iterable[str]) -> list[Path]:
 
 
 def _sources_of(files: Iterable[Path]) -> list[Path]:
-    """The files and all that they import of this package, each behind what it imports."""
+    """The files and all their imports from this package, each behind its own imports."""
     found: dict[Path, None] = {}
     begun: set[Path] = set()
 
@@ -122,7 +124,7 @@ def _sources_of(files: Iterable[Path]) -> list[Path]:
 
 @cache
 def _imports_of(file: Path) -> list[Path]:
-    """What a file imports; a name that an import takes from a package may be a module of it."""
+    """Imports of a file; a name imported from a package may be one of its modules."""
     return [
         _file_of(name)
         for module, members in _IMPORT.findall(_text_of(file))

@@ -1,13 +1,15 @@
-"""How every loop is compiled: two decorators, so that no kernel has options of its own.
+"""Compilation of every loop: two decorators, so that all kernels have the same options.
 
-`entry` is for what Python calls, `compiled` for what loops call: a way in from Python takes as
-long to compile as a small loop, and a worker as long to load. Each is compiled for the signature
-that it names (so here, unlike elsewhere, helpers stand above their callers).
+`entry` is for functions that Python calls, `compiled` for functions that loops call: an entry point
+from Python takes as long to compile, and a worker as long to load, as a small loop. Each function
+is compiled for the signature that it names (so here, unlike elsewhere, helpers are above their
+callers).
 
-Numba copies what a function calls into it, and compiles all of that again with every caller. Here
-only functions without a loop of their own are copied; they are compiled when a caller is. One with
-a loop is called by its name, which is bound when code is loaded: a module's import has loaded what
-the module calls. Such loops and entries are compiled by the import and kept: see loop_cache.
+Numba copies a called function into its caller, and compiles all of it again with every caller. Here
+only functions without a loop are copied; they are compiled with their callers. A function with a
+loop is called by its name, which is bound when code is loaded: a module's import has already loaded
+the functions that the module calls. Importing a module compiles such loops and entries, and caches
+them: see loop_cache.
 """
 
 import dis
@@ -39,8 +41,9 @@ from opserve_kernels.records import Record, dtype_of, is_record
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
+# Loops are found in the bytecode: a `for` or `while` jumps backward.
 _BACKWARD_JUMPS = {code for name, code in dis.opmap.items() if "BACKWARD" in name}
-_CLOSURE = "<locals>"  # in the name of a function that another one made
+_CLOSURE = "<locals>"  # in the name of a function defined in another one
 _SCALARS: dict[Any, Any] = {
     int: types.int64,
     bool: types.boolean,
@@ -48,6 +51,8 @@ _SCALARS: dict[Any, Any] = {
     np.float64: types.float64,
     type(None): types.void,
 }
+# No fastmath: results must not depend on how LLVM orders sums. No parallel loops: threads are the
+# shares of a plan. No C wrapper: nothing calls through a C pointer.
 _OPTIONS = {
     "nopython": True,
     "nogil": True,
@@ -62,17 +67,18 @@ _OPTIONS = {
 def compiled(
     signature: str | None = None,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Compiles what loops call: no GIL, float arithmetic as written, one thread.
+    """Compiles a function that loops call: no GIL, float arithmetic as written, one thread.
 
     Args:
-        signature: Types of the result and the arguments; None for those of the annotations, in
-            which an int has 64 bits, arrays have one contiguous axis, and a record is one of
+        signature: Types of the result and the arguments; None takes those of the annotations: an
+            int has 64 bits, arrays have one contiguous axis, and a record is one of
             opserve_kernels.records.
     """
 
     def declare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         declared = signature or _annotated(function)
         loop: Any = _Loop(function, declared)
+        # A function without a loop is not cached on its own: its callers contain it.
         with _folder_of(function):
             if _is_called_by_name(function):
                 _keep(loop, declared)
@@ -84,7 +90,7 @@ def compiled(
 def entry(
     signature: str | None = None,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Compiles what Python calls; loops may call it, too. The argument is that of `compiled`."""
+    """Compiles a function that Python and loops may call; the argument is as for `compiled`."""
 
     def declare(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         dispatcher: Any = CPUDispatcher(
@@ -98,10 +104,12 @@ def entry(
 
 
 def reading(record: type[Record]) -> Callable[[NDArray[Any]], Record]:
-    """A function of loops: the record that a row is. Numba's view takes far longer to compile."""
+    """A function for loops: the record in a row. Numba's own view compiles far slower."""
     kind: Any = from_dtype(dtype_of(record))
 
     def typed(_context: Any, row: Any) -> Any:  # noqa: ANN401  # numba's
+        # The row's data pointer is the record's: records are passed by reference, and nothing is
+        # copied.
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  # numba's
             row = context.make_array(*signature.args)(context, builder, *arguments)
             return builder.bitcast(row.data, context.get_value_type(kind))
@@ -113,7 +121,7 @@ def reading(record: type[Record]) -> Callable[[NDArray[Any]], Record]:
 
 
 def _annotated(function: Callable[..., Any]) -> Any:  # noqa: ANN401  # numba's
-    """The signature that a function's annotations stand for."""
+    """The signature of a function's annotations."""
     hints = get_type_hints(function)
     result = _numba_type(hints.pop("return"))
     return result(*map(_numba_type, hints.values()))
@@ -138,19 +146,20 @@ def _numba_type(hint: Any) -> Any:  # noqa: ANN401  # an annotation, numba's
 class _NamingCompiler(Compiler):
     """Names a function by its module and types; numba adds a number that differs by process.
 
-    Closures keep the number: functions of one name may differ in what they enclose.
+    Closures keep the number: functions of one name may differ in their enclosed values.
     """
 
     @override
     def define_pipelines(self) -> Any:
         state: Any = self.state
+        # Without the number, code cached by one process can be bound by name in another.
         if _CLOSURE not in state.func_id.func_qualname:
             state.func_id.unique_id = None
         return super().define_pipelines()  # type: ignore[no-untyped-call]
 
 
 class _Loop(CPUDispatcher):
-    """A function that loops call. Numba's type inference asks for it by `get_call_template`."""
+    """A function that loops call; numba's type inference looks it up by `get_call_template`."""
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:  # noqa: ANN401  # numba's
         options = _OPTIONS | {"no_cpython_wrapper": True}
@@ -159,13 +168,14 @@ class _Loop(CPUDispatcher):
 
     @override
     def get_call_template(self, args: Any, kws: Any) -> Any:
+        # A function without a loop is compiled here, with its first caller.
         if not self.overloads:
             _compile(self, self._declared)
         return super().get_call_template(args, kws)
 
     @override
     def __call__(self, *arguments: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A way in from Python is compiled when it is first gone, which only tests do."""
+        """Compiles an entry point from Python on the first such call, which only tests make."""
         return self._for_python(*arguments)
 
     @cached_property
@@ -177,7 +187,7 @@ class _Loop(CPUDispatcher):
 
 
 def _is_called_by_name(function: Callable[..., Any]) -> bool:
-    """True for one with a loop, but for closures."""
+    """Whether a function has a loop and is no closure."""
     code = dis.Bytecode(function).codeobj
     loops = not _BACKWARD_JUMPS.isdisjoint(code.co_code[::2])
     return loops and _CLOSURE not in function.__qualname__
@@ -185,7 +195,7 @@ def _is_called_by_name(function: Callable[..., Any]) -> bool:
 
 @contextmanager
 def _folder_of(function: Callable[..., Any]) -> Generator[None]:
-    """Where numba keeps what is compiled meanwhile; other processes wait."""
+    """Numba's cache folder for what is compiled meanwhile, locked against other processes."""
     folder = folder_of(Path(function.__code__.co_filename))
     with global_compiler_lock, alone_in(folder), _collector_paused():
         # Numba makes its settings at run time, where type checkers cannot see them.
@@ -194,7 +204,7 @@ def _folder_of(function: Callable[..., Any]) -> Generator[None]:
 
 
 def _keep(dispatcher: Any, signature: Any) -> None:  # noqa: ANN401  # numba's
-    """Compiles a function, or loads what another process has compiled."""
+    """Compiles a function, or loads it from the cache."""
     dispatcher.enable_caching()
     _compile(dispatcher, signature)
     if _is_called_by_name(dispatcher.py_func):
@@ -208,7 +218,7 @@ def _compile(dispatcher: Any, signature: Any) -> None:  # noqa: ANN401  # numba'
 
 @contextmanager
 def _collector_paused() -> Generator[None]:
-    """What compiling makes has few cycles; looking for them takes a tenth of its time."""
+    """Pauses garbage collection: compiling makes few cycles, looking for them takes a tenth."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -219,7 +229,9 @@ def _collector_paused() -> Generator[None]:
 
 
 def _call_by_name(dispatcher: Any) -> None:  # noqa: ANN401  # numba's
-    """Makes callers that are compiled from now on declare the function, not contain it."""
+    """Makes later callers declare the function instead of containing it."""
+    # Numba registers a compiled function with the library that contains its code, which callers
+    # link in. Registered again without the library, it is an external symbol.
     (result,) = dispatcher.overloads.values()
     context = result.target_context
     context.remove_user_function(result.entry_point)

@@ -1,4 +1,4 @@
-"""Codes of the number formats that kernels convert to: aclDataType's, and one for HF32."""
+"""Codes of the number formats that kernels convert to: aclDataType's, and codes for HF32."""
 
 from enum import Enum, auto
 
@@ -9,7 +9,7 @@ FLOAT16 = DataType.FLOAT16.acl_number
 BF16 = DataType.BF16.acl_number
 DOUBLE = DataType.DOUBLE.acl_number
 # No aclDataTypes:
-FLOAT16_SATURATED = 1016  # FLOAT16 whose greatest value stands for everything beyond its range
+FLOAT16_SATURATED = 1016  # FLOAT16 whose greatest value replaces everything beyond its range
 HF32_10_BITS = 1018  # 8 exponent bits and 10 mantissa bits
 HF32 = 1019  # 8 exponent bits and 11 mantissa bits
 
@@ -21,22 +21,22 @@ class Operands(Enum):
 
     AS_GIVEN = auto()
     FLOAT16 = auto()
-    HF32 = auto()  # of as many bits as the profile has
+    HF32 = auto()  # with the mantissa bits of the profile
 
 
 def promote(first: DataType, second: DataType) -> DataType:
-    """The dtype that holds both: DOUBLE with any other, else FLOAT for two different ones."""
+    """The dtype that holds both: DOUBLE with any other, else FLOAT for two different dtypes."""
     if first == second:
         return first
     return DataType.DOUBLE if DataType.DOUBLE in {first, second} else DataType.FLOAT
 
 
 def result_format(computed: int, dtype: DataType, *, saturates: bool) -> int:
-    """What a result is rounded to before it is converted to its dtype.
+    """The format that a result is rounded to before it is converted to its dtype.
 
     Args:
         computed: Number format of the computation.
-        dtype: Of the tensor that takes the result.
+        dtype: Dtype of the result's tensor.
         saturates: Whether the device keeps values within FLOAT16's range.
     """
     if saturates and (computed == FLOAT16 or dtype == DataType.FLOAT16):

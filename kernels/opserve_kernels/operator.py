@@ -1,4 +1,4 @@
-"""What an operator is to the rest of the system: a schema, a plan and the name of a kernel."""
+"""The interface of an operator to the rest of the system: schema, plan and kernel name."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ from opserve_kernels.tensor import DataType, Format, Tensor
 
 WORKSPACE_ALIGNMENT = 512
 PARAMETERS_LIMIT = 6144
-"""Of a plan: a message to a worker has room for as many."""
+"""Parameters of a plan, at most: a message to a worker has room for this many."""
 
 Arguments = TypeVar("Arguments")
 
@@ -25,8 +25,8 @@ class NamedBuffer:
     Attributes:
         parameter: The parameter that names it.
         handle: Its handle.
-        size_bytes: Bytes that it must hold at least.
-        status: The code to refuse another with.
+        size_bytes: Least size of the buffer, in bytes.
+        status: The code that rejects another buffer.
     """
 
     parameter: str
@@ -36,7 +36,7 @@ class NamedBuffer:
 
 
 class Accuracy(StrEnum):
-    """Error bounds that a caller asks for; docs/explanation/error-bounds.md derives both."""
+    """Error bounds that a caller selects; docs/explanation/error-bounds.md derives both."""
 
     DIRECT = "direct"
     """Direct sums: the error of each result is bounded by its own products."""
@@ -45,7 +45,7 @@ class Accuracy(StrEnum):
 
 
 class DocumentedRules(StrEnum):
-    """How a call is answered that breaks a rule which only the vendor's page states."""
+    """The answer to a call that breaks a rule which only the vendor's page states."""
 
     ERROR = "error"
     """The call is rejected with the rule's code."""
@@ -54,7 +54,7 @@ class DocumentedRules(StrEnum):
 
 
 class RuleOrigin(StrEnum):
-    """Who states a rule; it decides whether a call that breaks it is rejected."""
+    """The source of a rule; it decides whether a call that breaks the rule is rejected."""
 
     BOTH = "both"
     """The vendor's page and source, or its page where no source is public: an error."""
@@ -70,7 +70,7 @@ class RuleOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleWarning:
-    """A broken rule of the vendor's page, of a call that is accepted all the same.
+    """A broken rule of the vendor's page, for a call that is accepted nevertheless.
 
     Attributes:
         status: The code with which DocumentedRules.ERROR rejects the call.
@@ -89,17 +89,18 @@ class RuleWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A call made ready before it runs: pure data, and one for all equal arguments.
+    """A call prepared before it runs: pure data, and the same for all equal arguments.
 
     Attributes:
         workspace_size: Bytes of scratch memory the kernel uses, a multiple of 512; exact.
-        shares: Work units of each share. Those of a share are run in order, in slices of any size;
-            shares need nothing of each other, so each may have a thread of its own. Units are
-            numbered through all of them.
+        shares: Work units of each share. Units of a share run in order, in slices of any size.
+            Shares do not depend on each other, so each may have a thread of its own. Units are
+            numbered through all shares.
         parameters: Everything the kernel needs besides memory: stages packed by `stages.plan_of`,
-            of which the worker reads where each ends; at most PARAMETERS_LIMIT integers below 2^62.
-        buffers: What must be live and large enough besides the tensors.
-        algorithms: Which algorithm computes which gradient: "image: winograd".
+            from which the worker reads where each ends; at most PARAMETERS_LIMIT integers below
+            2^62.
+        buffers: Buffers that must be live and large enough, besides those of the tensors.
+        algorithms: The algorithm of each gradient: "image: winograd".
         warnings: Broken rules of the vendor's page: those of RuleOrigin.CONTRADICTED always, those
             of RuleOrigin.PAGE under DocumentedRules.WARN.
     """
@@ -112,7 +113,7 @@ class Plan:
     warnings: tuple[RuleWarning, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuses a plan that 64 bits cannot say: strides of 0 make such tensors (207001)."""
+        """Rejects a plan with numbers beyond 64 bits: strides of 0 make such tensors (207001)."""
         check_extent(self.workspace_size, self.units, *self.parameters)
 
     @property
@@ -123,19 +124,20 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What a session asks of all its plans.
+    """Options of a session for all its plans.
 
     Attributes:
         accuracy: Error bound that every result keeps; DIRECT excludes Winograd's algorithm.
         documented_rules: Answer to a call that breaks a rule which only the vendor's page states.
-        workspace_limit: Bytes of workspace that a plan is to keep within, by a slower algorithm if
-            one needs less; where none does, the plan is the smallest. None: any size.
-        threads: Shares that a plan has at most.
-        batch_consistent: Whether the bytes of an entry of the batch, of results that have entries,
-            are those of a call of that entry alone. Such results are never Winograd's, and
+        workspace_limit: Bytes of workspace that a plan keeps within, by slower algorithms if they
+            need less; if none does, the plan is the smallest. None: any size.
+        threads: Shares of a plan, at most.
+        batch_consistent: Whether an entry of the batch has the same bytes, in results with entries,
+            as in a call of that entry alone. Winograd never computes such results, and
             `workspace_limit` does not choose their algorithm.
-        algorithms: What computes a gradient, as Plan.algorithms tells it: "image: packed". A plan
-            that cannot do so is refused. Gradients that are not named take what is fastest.
+        algorithms: Algorithms of gradients, as Plan.algorithms reports them: "image: packed". A
+            plan that cannot use them is rejected. Gradients without a name take the fastest
+            algorithm.
     """
 
     accuracy: Accuracy = Accuracy.DIRECT
@@ -148,12 +150,12 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What one profile offers of an operator; an operator that needs more has a class of its own.
+    """The support of an operator on one profile; an operator that needs more extends it.
 
     Attributes:
         dtypes: Dtypes that tensors may have.
         source_only: Those of them that only the vendor's newer source has, not its page.
-        notes: What else a reader of a table must know: "1-D and 2-D".
+        notes: Further remarks for a reader of a table: "1-D and 2-D".
     """
 
     dtypes: tuple[DataType, ...]
@@ -168,10 +170,10 @@ class Rule:
     Attributes:
         status: The code.
         parameter: The parameter that the error names.
-        broken: What is wrong: "a value below 1".
-        origin: Who states the rule.
-        sentence: The page's sentence in its own language, of PAGE and CONTRADICTED.
-        profiles: Where it holds; empty means wherever the operator is supported.
+        broken: The condition that breaks the rule: "a value below 1".
+        origin: Source of the rule.
+        sentence: The page's sentence in its own language, for PAGE and CONTRADICTED.
+        profiles: Profiles of the rule; empty means wherever the operator is supported.
     """
 
     status: AnyStatus
@@ -188,10 +190,10 @@ class Limit:
 
     Attributes:
         parameter: The argument.
-        where: Which of its values, and when: "H and W in 3-D"; empty means all, always.
+        where: The values and cases that it bounds: "H and W in 3-D"; empty means all, always.
         least: Least value.
-        most: Greatest value; None where no document has one.
-        profiles: Where it holds; empty means wherever the operator is supported.
+        most: Greatest value; None if no document has one.
+        profiles: Profiles of the bound; empty means wherever the operator is supported.
     """
 
     parameter: str
@@ -211,21 +213,23 @@ class Operator(Generic[Arguments]):
 
     Attributes:
         name: Snake case, as in folders, messages and the registry.
-        call: As the vendor names it (aclnnXxx).
+        call: The vendor's name (aclnnXxx).
         family: "aclnn", "tbe" or "ft_dsp".
-        revision: Of the contract; grows whenever a call is answered otherwise than before.
-        support: What each profile that has the operator offers, by the profile's name.
+        revision: Revision of the contract; grows whenever a call is answered differently than
+            before.
+        support: Support on each profile that has the operator, by the profile's name.
         rules: The error table.
-        documented_rules: Answer to a broken rule of the page in sessions that ask for ERROR, which
-            is what they ask for by default. Operators that stand for a page of their own say
-            ERROR; WARN, the default, follows the vendor's source in every session.
+        documented_rules: Answer to a broken rule of the page in sessions with
+            DocumentedRules.ERROR, the default of sessions. Operators with a page of their own
+            choose ERROR; WARN, the default here, follows the vendor's source in every session.
         limits: Documented bounds of values.
         schema: Frozen dataclass of the arguments; its `Tensor | None` fields, in order, are the
             tensors that a kernel receives and that SetTensorBuffer counts.
         outputs: Names of the tensor fields that the kernel writes.
-        formats: Formats of arrays by number of dimensions, for callers who name none; ND elsewhere.
-        infer_outputs: The output tensors (contiguous, no buffer) that a caller would make for
-            arguments whose output fields are None; what cannot be inferred is left out.
+        formats: Formats of arrays by number of dimensions, for callers that name none; ND
+            elsewhere.
+        infer_outputs: The output tensors (contiguous, no buffer) implied by arguments whose output
+            fields are None; outputs that cannot be inferred are left out.
         plan: Checks the arguments in the vendor's order and plans; raises InvalidArgument.
     """
 
@@ -244,7 +248,7 @@ class Operator(Generic[Arguments]):
     plan: Callable[[Arguments, Profile, PlanOptions], Plan]
 
     def kernel(self, profile: Profile) -> str:
-        """Module with `run(parameters, tensors, workspace, first_unit, last_unit)`.
+        """Returns the module with `run(parameters, tensors, workspace, first_unit, last_unit)`.
 
         It imports numba, so only workers import it. `tensors` are byte views of whole buffers,
         empty where null.

@@ -18,8 +18,8 @@ class PageRules:
 
         Args:
             rules: All rows.
-            profile: Of the device; a rule that does not hold there is not broken.
-            answers: Of the operator and of the session; one WARN is enough.
+            profile: Profile of the device; a rule of other profiles is not broken.
+            answers: Answers of the operator and of the session; one WARN is enough.
         """
         self._rules = rules
         self._profile = profile
@@ -28,7 +28,7 @@ class PageRules:
 
     @contextmanager
     def rule(self, broken: str) -> Generator[None]:
-        """Runs a check of one of the page's rules; what it rejects may become a warning.
+        """Runs a check of one of the page's rules; its error may become a warning.
 
         Args:
             broken: Words of the rule in the error table, without the profiles at their end; the
@@ -48,11 +48,11 @@ class PageRules:
                 self._warnings.append(_warning(rule, error))
 
     def noted_in(self, plan: Plan) -> Plan:
-        """The plan of the checked call, with its warnings."""
+        """Returns the plan of the checked call, with its warnings."""
         return replace(plan, warnings=tuple(self._warnings))
 
     def _row(self, parameter: str, broken: str) -> Rule | None:
-        """The row that holds on the profile; None where the rule holds on others only."""
+        """The row for the profile; None if the rule is one of other profiles only."""
         rows = [
             rule
             for rule in self._rules

@@ -1,8 +1,8 @@
 """Conversions between float32, float64 and the narrower number formats, bit by bit.
 
 To nearest; ties go to even, in HF32 away from zero. Subnormals are kept, a NaN stays a NaN, and
-what exceeds the range becomes infinite but for FLOAT16_SATURATED. Which devices saturate, and how
-HF32 breaks ties, the vendor does not say: both are unverified (opserve_kernels.profiles).
+values beyond the range become infinite, except for FLOAT16_SATURATED. The vendor does not document
+which devices saturate, nor how HF32 breaks ties: both are unverified (opserve_kernels.profiles).
 """
 
 import numpy as np
@@ -39,6 +39,8 @@ def bits_of(value: np.float32) -> np.uint32:
 
 @compiled("float32(uint16)")
 def _plain_from_half(half: np.uint16) -> np.float32:
+    # The exponent and mantissa move to float32's place; a product with a power of two corrects the
+    # bias, also of subnormals, exactly.
     wide = np.uint32(half)
     magnitude = np.uint32((wide & np.uint32(0x7FFF)) << np.uint32(13))
     sign = np.uint32((wide & np.uint32(0x8000)) << np.uint32(16))
@@ -52,9 +54,11 @@ def _plain_to_half(value: np.float32) -> np.uint16:
     bits = bits_of(value)
     magnitude = np.uint32(bits & ~_SIGN)
     sign = np.uint32((bits & _SIGN) >> np.uint32(16))
+    # Adding half a step less one, and the last kept bit, rounds to nearest with ties to even.
     odd = np.uint32((magnitude >> np.uint32(13)) & np.uint32(1))
     rebased = np.uint32(magnitude - np.uint32(112 << 23))
     normal = np.uint32((rebased + np.uint32(0xFFF) + odd) >> np.uint32(13))
+    # Below the normal range, the float32 addition itself rounds to a multiple of 2**-24.
     shifted = bits_of(float_of(magnitude) + _HALF_SUBNORMAL_STEP)
     subnormal = np.uint32(shifted - bits_of(_HALF_SUBNORMAL_STEP))
     result = subnormal if magnitude < _HALF_SMALLEST_NORMAL else normal
@@ -98,7 +102,7 @@ def to_bfloat(value: np.float32) -> np.uint16:
 
 @compiled("uint16(float32)")
 def to_half_saturated(value: np.float32) -> np.uint16:
-    """Float32 to FLOAT16, where the greatest value stands for everything beyond, infinity too."""
+    """Float32 to FLOAT16; the greatest value replaces everything beyond it, infinity too."""
     half = to_half(value)
     infinite = np.uint16(half & np.uint16(0x7FFF)) == np.uint16(0x7C00)
     return np.uint16(half - np.uint16(1)) if infinite else half
@@ -106,10 +110,10 @@ def to_half_saturated(value: np.float32) -> np.uint16:
 
 @compiled("float32(float64)")
 def to_odd_float(value: np.float64) -> np.float32:
-    """Float64 to float32, where what lies between two values becomes the one whose last bit is 1.
+    """Float64 to float32, rounding inexact values to the neighbour whose last bit is 1.
 
-    Rounding the result again, to at most 22 digits, gives what rounding the value once would: to
-    nearest does not.
+    Rounding the result again, to at most 22 digits, gives the same as rounding the value once.
+    Rounding to nearest first does not.
     """
     nearest = np.float32(value)
     wide = np.float64(nearest)

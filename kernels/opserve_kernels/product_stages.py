@@ -22,7 +22,7 @@ from opserve_kernels.workspace import Workspace
 def product_stages(
     gradients: Gradients, algorithm: Algorithm | None, workspace: Workspace
 ) -> list[Stage]:
-    """Of a call with one gradient; without a name by the direct algorithm that suits it."""
+    """Stages of a call with one gradient; without a name, by the direct algorithm that suits it."""
     (product,) = gradients.products
     match algorithm:
         case Algorithm.COLUMNS | Algorithm.COLUMNS_BY_ENTRY:
@@ -70,7 +70,7 @@ def _output_stages(
 def _weight_stages(
     gradients: Gradients, workspace: Workspace, algorithm: Algorithm | None
 ) -> list[Stage]:
-    """Into its tensor, or where only groups' own entries are kept by way of the workspace."""
+    """Into the tensor; through the workspace where only groups' own entries are kept."""
     result, convolution = gradients.grad_weight, gradients.convolution
     assert result is not None
     assert gradients.image is not None

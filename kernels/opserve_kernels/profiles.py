@@ -1,6 +1,6 @@
-"""Virtual devices by name: what a product is, as data.
+"""Virtual devices by name: properties of products, as data.
 
-What a device offers of an operator stands with the operator (Operator.support).
+The support of an operator is part of the operator (Operator.support).
 """
 
 from collections.abc import Collection, Mapping
@@ -13,17 +13,17 @@ from opserve_kernels.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A product family that a virtual device stands for.
+    """A product family that a virtual device represents.
 
     Attributes:
-        name: The name that a session asks for.
+        name: The name that a session requests.
         products: The vendor's product names.
-        aliases: The vendor's names that a session may ask for; * stands for any ending.
+        aliases: The vendor's names that a session may request; * matches any ending.
         saturates: Whether a value beyond FLOAT16's range becomes its greatest one, not infinite.
         hf32_mantissa_bits: Mantissa bits of HF32; 0 where there is no HF32.
         cores: Cores that a core mask may name; 0 where no call has one.
         is_reference: Whether sums are accumulated in float64, on a separate code path.
-        unverified: What of this row the vendor does not say.
+        unverified: Properties in this row that the vendor does not document.
     """
 
     name: str
@@ -120,17 +120,17 @@ _VENDORS_WORDS = {
 
 
 def profile_named(name: str, *, offered: Collection[str] = tuple(PROFILES)) -> Profile:
-    """The profile of a name, of the products it is shown with, or of an alias.
+    """The profile with a name, with product names, or with an alias.
 
     Case and spaces make no difference, nor do the vendor's words series and product; training and
     inference may be Chinese.
 
     Args:
-        name: What is asked for.
-        offered: Names of the profiles that there are to choose from.
+        name: The requested name.
+        offered: Names of the profiles to choose from.
 
     Raises:
-        InvalidArgument: 107001, none of those offered is meant; the message says why.
+        InvalidArgument: 107001, the name is none of those offered; the message has the reason.
     """
     spelling = _plain(name)
     known = next((known for pattern, known in _PATTERNS if fnmatchcase(spelling, pattern)), None)

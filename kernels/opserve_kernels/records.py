@@ -1,7 +1,7 @@
-"""Records of integers that a plan fills and compiled loops read by the names of their fields.
+"""Records of integers: a plan fills them, compiled loops read them by field name.
 
-A record is a NamedTuple whose fields are integers, tuples of so many integers, and other records.
-On its way to a worker it is a row of integers, in the order of its fields.
+A record is a NamedTuple whose fields are integers, tuples of a fixed number of integers, and other
+records. In a message to a worker it is a row of integers, in the order of its fields.
 """
 
 from dataclasses import is_dataclass
@@ -12,17 +12,19 @@ from numpy.typing import DTypeLike, NDArray
 
 Record = TypeVar("Record")
 Fields = tuple["int | Fields", ...]
-"""A record, whichever it is."""
+"""A record of any type."""
 
 
 def is_record(kind: object) -> bool:
-    """Whether an annotation names a record: a NamedTuple, or a dataclass where loops also write."""
+    """Whether an annotation is a record: a NamedTuple, or a dataclass that loops also write."""
     return isinstance(kind, type) and ("_fields" in vars(kind) or is_dataclass(kind))
 
 
 def dtype_of(record: type) -> np.dtype[np.void]:
     """The structured dtype of a record, 8 bytes an integer."""
     hints = get_type_hints(record, include_extras=True)
+    # All fields have the same alignment, so a row of int64 is the record itself: loops read it in
+    # place.
     return np.dtype([(name, *_form_of(hint)) for name, hint in hints.items()])
 
 
@@ -35,7 +37,7 @@ def encode(record: "Fields") -> tuple[int, ...]:
 
 
 def decode(record: type[Record], numbers: NDArray[np.int64]) -> Record:
-    """The record that a row of integers is, its fields read by name where they lie."""
+    """The record in a row of integers; its fields are read by name, without a copy."""
     found: Record = numbers.view(np.dtype((np.record, dtype_of(record))))[0]
     return found
 
@@ -48,4 +50,5 @@ def _form_of(hint: Any) -> tuple[DTypeLike] | tuple[DTypeLike, tuple[int]]:  # n
     if get_origin(hint) is Annotated:
         _, length = get_args(hint)
         return np.int64, (length,)
+    # A tuple has its length in its annotation: tuple[int, int], or Annotated for longer ones.
     return np.int64, (len(get_args(hint)),)

@@ -6,7 +6,7 @@ the image; n is a batch entry, and a weight's channels k, c are those of their g
     grad_output[k, n, o] = sum over c and t of weight[k, c, t] * image[c, n, i]
     grad_weight[k, c, t] = sum over n and o of output[k, n, o] * image[c, n, i]
     sums[c]              = sum over n and i of image[c, n, i]
-With the float32 loops it shares how operands are stated, viewed and rounded, and no sum.
+It shares with the float32 loops how operands are stated, viewed and rounded, but no sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,9 +61,9 @@ def run(
     """Runs the work units first_unit .. last_unit-1 of a plan of opserve_kernels.reference_plan.
 
     Args:
-        parameters: Those of the plan; the first of a stage that copies is the place of its tensor.
-        tensors: The buffers of the schema's tensors, in order; empty where there is none.
-        workspace: As many bytes as the plan says.
+        parameters: The plan's parameters; a copying stage begins with the place of its tensor.
+        tensors: The buffers of the schema's tensors, in order; empty without a tensor.
+        workspace: A buffer of the plan's size.
         first_unit: First work unit.
         last_unit: One past the last work unit.
     """
@@ -113,7 +113,8 @@ def _sum(numbers: Integers, elements: Elements, scratch: Doubles, first: int, la
 
 @compiled()
 def _share_of(stage: ReferenceProduct, unit: int) -> tuple[int, int, int, int]:
-    """A work unit's first row, one past its last, and the same of steps."""
+    """First row of a work unit, one past its last, and the same for steps."""
+    # A unit is some rows with all their steps, or, where one row has too many, some steps of a row.
     row = unit // stage.chunks * stage.unit_rows
     step = unit % stage.chunks * stage.unit_steps
     return (
@@ -126,14 +127,14 @@ def _share_of(stage: ReferenceProduct, unit: int) -> tuple[int, int, int, int]:
 
 @compiled()
 def _indices(flat: int, second: int, third: int, fourth: int) -> _Indices:
-    """The indices of a flat one, row-major, where the last three run over these sizes."""
+    """The four indices of a flat index, row-major; the last three have these sizes."""
     rest = flat // fourth
     return rest // third // second, rest // third % second, rest % third, flat % fourth
 
 
 @compiled()
 def _after(indices: _Indices, sizes: tuple[int, int, int]) -> _Indices:
-    """The indices that follow, row-major: divisions take several times as long."""
+    """The next indices, row-major; counting up is several times as fast as dividing."""
     first, second, third, fourth = indices
     fourth += 1
     if fourth == sizes[2]:
@@ -150,16 +151,17 @@ def _after(indices: _Indices, sizes: tuple[int, int, int]) -> _Indices:
 
 @compiled()
 def _input_line(geometry: Geometry, axis: int, position: int, tap: int) -> int:
-    """Where a tap at an output position lies along an axis of the image; -1 if outside."""
+    """Position of a tap along an axis of the image, at an output position; -1 if outside."""
     line = position * geometry.stride[axis] + tap * geometry.dilation[axis] - geometry.padding[axis]
     return int(line) if 0 <= line < geometry.input_size[axis] else -1
 
 
 @compiled()
 def _output_line(geometry: Geometry, axis: int, position: int, tap: int) -> int:
-    """The output position whose tap lies at a position of the image; -1 if there is none."""
+    """The output position whose tap is at a position of the image; -1 if there is none."""
     stride = geometry.stride[axis]
     reach = position + geometry.padding[axis] - tap * geometry.dilation[axis]
+    # Positions between two steps of the stride belong to no output position under this tap.
     line = reach if stride == 1 else reach // stride
     exists = reach >= 0 and line * stride == reach
     return int(line) if exists and line < geometry.output_size[axis] else -1
@@ -167,7 +169,7 @@ def _output_line(geometry: Geometry, axis: int, position: int, tap: int) -> int:
 
 @compiled()
 def _columns(geometry: Geometry, tap: int) -> tuple[int, int, int]:
-    """Output columns first .. last-1 whose tap lies inside a line, and where at column 0."""
+    """Output columns first .. last-1 whose tap is inside a line, and its position at column 0."""
     stride, last = geometry.stride[WIDTH], geometry.output_size[WIDTH]
     start = tap * geometry.dilation[WIDTH] - geometry.padding[WIDTH]
     first = 0 if start >= 0 else -(start // stride)
@@ -178,7 +180,7 @@ def _columns(geometry: Geometry, tap: int) -> tuple[int, int, int]:
 
 @compiled()
 def _image_start(geometry: Geometry, channel: int, n: int, d: int, h: int) -> int:
-    """Where a line of the image begins; channels count over all groups, as in the next two."""
+    """Start of a line of the image; channels count over all groups, as in the next two."""
     plane = (channel * geometry.batch + n) * geometry.input_size[DEPTH] + d
     return (plane * geometry.input_size[HEIGHT] + h) * geometry.input_size[WIDTH]
 
@@ -191,7 +193,7 @@ def _output_start(geometry: Geometry, channel: int, n: int, d: int, h: int) -> i
 
 @compiled()
 def _taps_start(geometry: Geometry, k: int, c: int, d: int, h: int) -> int:
-    """Where a line of taps begins; k counts over all groups, c within one."""
+    """Start of a line of taps; k counts over all groups, c within one."""
     plane = (k * geometry.input_channels + c) * geometry.kernel_size[DEPTH] + d
     return (plane * geometry.kernel_size[HEIGHT] + h) * geometry.kernel_size[WIDTH]
 
@@ -202,6 +204,8 @@ def _add_to_image(g: Geometry, scratch: Doubles, image: int, taps: int, output: 
 
     Each line begins at a place of the workspace.
     """
+    # Tap by tap, so that the innermost loop adds contiguous columns to contiguous columns and needs
+    # no bounds: `_columns` leaves padding out.
     stride = g.stride[WIDTH]
     for tap in range(g.kernel_size[WIDTH]):
         first, last, start = _columns(g, tap)
@@ -218,6 +222,7 @@ def _add_to_image(g: Geometry, scratch: Doubles, image: int, taps: int, output: 
 @compiled()
 def _add_to_output(g: Geometry, scratch: Doubles, output: int, taps: int, image: int) -> None:
     """Adds the products of a line of taps and a line of the image to a line of the output."""
+    # As in _add_to_image, with image and output exchanged.
     stride = g.stride[WIDTH]
     for tap in range(g.kernel_size[WIDTH]):
         first, last, start = _columns(g, tap)
@@ -233,10 +238,11 @@ def _add_to_output(g: Geometry, scratch: Doubles, output: int, taps: int, image:
 
 @compiled()
 def _tap_sum(g: Geometry, tap: int, scratch: Doubles, output: int, image: int) -> np.float64:
-    """Sum of the products of a line of the output and what a tap sees of a line of the image."""
+    """Sum of the products of an output line and the image line's values under a tap."""
     first, last, start = _columns(g, tap)
     stride, total = g.stride[WIDTH], np.float64(0)
     left = scratch[output + first : output + last]
+    # A single running sum: in float64 its error is far below the tolerance of float32 results.
     right = scratch[image + start + first * stride :]
     for column in range(left.size):
         total += left[column] * right[column * stride]
@@ -245,18 +251,21 @@ def _tap_sum(g: Geometry, tap: int, scratch: Doubles, output: int, image: int) -
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _image(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
-    """Steps are outside: the taps of one serve many rows."""
+    """Adds to the image; steps are outermost, so the taps of one step serve many rows."""
     stage = _as_product(numbers)
     g = stage.geometry
     total, output, weight = stage.total, stage.left, stage.right
     for unit in range(first, last):
         first_row, last_row, first_step, last_step = _share_of(stage, unit)
+        # Every result receives its products in the order of the steps, whatever rows a unit has:
+        # results do not depend on how units are cut.
         step = _indices(first_step, g.output_channels, g.kernel_size[DEPTH], g.kernel_size[HEIGHT])
         for _step in range(first_step, last_step):
             _, k, tap_d, tap_h = step
             row = _indices(first_row, g.batch, g.input_size[DEPTH], g.input_size[HEIGHT])
             for _row in range(first_row, last_row):
                 channel, n, d, h = row
+                # Lines without an output line under this row of taps are skipped.
                 out_d, out_h = _output_line(g, 0, d, tap_d), _output_line(g, 1, h, tap_h)
                 if out_d >= 0 and out_h >= 0:
                     whole_k = channel // g.input_channels * g.output_channels + k
@@ -272,7 +281,7 @@ def _image(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _output(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
-    """As _image."""
+    """Adds to the output, in the same order as _image."""
     stage = _as_product(numbers)
     g = stage.geometry
     total, image, weight = stage.total, stage.left, stage.right
@@ -296,6 +305,8 @@ def _output(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
             step = _after(step, (g.input_channels, g.kernel_size[DEPTH], g.kernel_size[HEIGHT]))
 
 
+# Each row is one value of the weight. Its sum runs over lines of the output, so the innermost loop
+# is a dot product of two lines.
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     stage = _as_product(numbers)
@@ -308,6 +319,7 @@ def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
                 row, g.kernel_size[DEPTH], g.kernel_size[HEIGHT], g.kernel_size[WIDTH]
             )
             k = kernel // g.input_channels
+            # Channels count over all groups: k and c of the same group meet.
             channel = k // g.output_channels * g.input_channels + kernel % g.input_channels
             step = _indices(first_step, g.batch, g.output_size[DEPTH], g.output_size[HEIGHT])
             for _step in range(first_step, last_step):
@@ -322,7 +334,7 @@ def _weight(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
 
 @entry("void(int64[::1], float64[::1], int64, int64)")
 def _diagonal(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
-    """Zeros what belongs to no group: opserve_kernels.gradients.Diagonal."""
+    """Sets entries that belong to no group to zero: opserve_kernels.gradients.Diagonal."""
     stage = _as_diagonal(numbers)
     g = stage.geometry
     for unit in range(first, last):

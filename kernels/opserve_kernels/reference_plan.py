@@ -2,7 +2,7 @@
 
 Operands are loaded whole into the workspace, contiguous: images as (channel, batch, depth, height,
 width), weights as (group, output channel, input channel, tap). A product is a list of rows, each
-the sum of its steps; a work unit is some rows and all their steps, or some steps of one row.
+the sum of its steps. A work unit is some rows with all their steps, or some steps of one row.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.views import View
 from opserve_kernels.workspace import Workspace
 
+# Kinds of stages; opserve_kernels.gradient_plan has other numbers.
 # Kinds of stages, none of which opserve_kernels.gradient_plan has.
 (
     REFERENCE_FILL,
@@ -33,11 +34,11 @@ from opserve_kernels.workspace import Workspace
 _DOUBLE_BYTES = 8
 _COPY_ELEMENTS = 1 << 14  # elements that one unit copies or sums, below 1 ms
 _PRODUCTS = 1 << 20  # products that one unit adds, 1 to 2 ms
-_STEP_PRODUCTS = 32  # what it costs to find the lines of a step, in products
+_STEP_PRODUCTS = 32  # cost of finding the lines of a step, in products
 
 
 class _Parts(NamedTuple):
-    """Where the parts of the workspace start, in float64 values."""
+    """Starts of the parts of the workspace, in float64 values."""
 
     image: int
     output: int
@@ -51,14 +52,14 @@ class ReferenceProduct(NamedTuple):
 
     Attributes:
         total: Place of the sums.
-        left: Place of an operand.
-        right: Place of the other.
-        rows: Of the result.
-        unit_rows: Of a unit.
-        steps: That each row is the sum of.
-        unit_steps: Of a unit.
-        chunks: Units that the same rows take.
-        geometry: Of the convolution.
+        left: Place of one operand.
+        right: Place of the other operand.
+        rows: Rows of the result.
+        unit_rows: Rows of a unit.
+        steps: Steps in the sum of each row.
+        unit_steps: Steps of a unit.
+        chunks: Units that share the same rows.
+        geometry: Geometry of the convolution.
     """
 
     total: int
@@ -79,8 +80,8 @@ class ReferenceSums(NamedTuple):
         tensor: Place of the image's buffer among those of the call.
         total: Place of the sums.
         values: Place of the values that a unit loads.
-        number_format: What they are rounded to.
-        pixels: Of a channel.
+        number_format: Format that they are rounded to.
+        pixels: Pixels of a channel.
         chunks: Units of a channel.
         chunk: Pixels of a unit.
         layout: View of the image.
@@ -97,15 +98,15 @@ class ReferenceSums(NamedTuple):
 
 
 class ReferenceDiagonal(NamedTuple):
-    """The record of a weight of which only the groups' own entries are kept.
+    """The record of a weight that keeps only its groups' entries.
 
     Attributes:
         start: Place of the weight.
-        groups: That there are.
+        groups: Number of groups.
         extend: Groups of a superblock.
         group_outputs: Output channels of a group.
         group_inputs: Input channels of a group.
-        geometry: Of the convolution of superblocks.
+        geometry: Geometry of the convolution of superblocks.
     """
 
     start: int
@@ -119,6 +120,8 @@ class ReferenceDiagonal(NamedTuple):
 def plan_reference(gradients: Gradients) -> Plan:
     """The plan of a call that sums something: channel sums first, then input, then weight."""
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
+    # One share and no choice of algorithms: `reference` has the plainest plan, whatever the
+    # options.
     parts = _reserve(gradients, workspace)
     stages = _load_stages(gradients, parts)
     if gradients.sums:
@@ -134,7 +137,7 @@ def plan_reference(gradients: Gradients) -> Plan:
 
 
 def plan_reference_zeros(results: Sequence[Operand]) -> Plan:
-    """The plan of a call that has nothing to sum."""
+    """The plan of a call that has nothing to sum: zeros."""
     wanted = [result for result in results if result.count > 0]
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
     zeros = workspace.reserve(max((result.count for result in wanted), default=0))
@@ -145,7 +148,7 @@ def plan_reference_zeros(results: Sequence[Operand]) -> Plan:
 
 
 def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
-    """The operands, and one total that the results use one after the other."""
+    """Reserves the operands, and one total that the results use one after the other."""
     convolution, sums = gradients.convolution, gradients.sums
     total = max(
         convolution.image_elements if gradients.grad_image else 0,
@@ -164,7 +167,7 @@ def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
 
 
 def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
-    """Zeros first where the convolution has more channels than an image."""
+    """The stages that load operands; zeros first where an image has fewer channels."""
     convolution = gradients.convolution
     loads = (
         (gradients.image, parts.image, convolution.image_elements),
@@ -172,6 +175,7 @@ def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
         (gradients.weight, parts.weight, convolution.weight_elements),
     )
     stages: list[Stage] = []
+    # Channels that a tensor lacks count as zeros; their products change no sum.
     for operand, start, elements in loads:
         if operand and operand.count < elements:
             stages.append(_fill(start, elements))
@@ -181,7 +185,7 @@ def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
 
 
 def _sum_stages(sums: ChannelSums, parts: _Parts) -> list[Stage]:
-    """The image is read as it was given, not as products read it."""
+    """The stages of channel sums; the image is read as it was given, not as products read it."""
     image, result = sums.image, sums.result
     chunks = -(-_pixels(sums) // _COPY_ELEMENTS)
     stage = ReferenceSums(
@@ -202,7 +206,7 @@ def _sum_stages(sums: ChannelSums, parts: _Parts) -> list[Stage]:
 
 
 def _image_stages(result: Operand, convolution: Convolution, parts: _Parts) -> list[Stage]:
-    """A row is a line of the image; a step is an output channel and a line of taps."""
+    """Rows are lines of the image; steps are an output channel and a line of taps."""
     width = convolution.input_size[-1]
     product = _product(
         REFERENCE_IMAGE,
@@ -216,7 +220,7 @@ def _image_stages(result: Operand, convolution: Convolution, parts: _Parts) -> l
 
 
 def _output_stages(result: Operand, convolution: Convolution, parts: _Parts) -> list[Stage]:
-    """A row is a line of the output; a step is an input channel and a line of taps."""
+    """Rows are lines of the output; steps are an input channel and a line of taps."""
     width = convolution.output_size[-1]
     product = _product(
         REFERENCE_OUTPUT,
@@ -230,7 +234,7 @@ def _output_stages(result: Operand, convolution: Convolution, parts: _Parts) -> 
 
 
 def _weight_stages(result: Operand, gradients: Gradients, parts: _Parts) -> list[Stage]:
-    """A row is one value of the weight; a step is a line of the output."""
+    """Rows are values of the weight; steps are lines of the output."""
     convolution = gradients.convolution
     width = convolution.output_size[-1]
     product = _product(
@@ -256,16 +260,17 @@ def _product(
     steps: int,
     products: int,
 ) -> Stage:
-    """Rows of sums in work units of about _PRODUCTS products.
+    """The stage of a product, in work units of about _PRODUCTS products.
 
     Args:
-        kind: Of the stage.
+        kind: Kind of the stage.
         convolution: The geometry.
-        places: Of the sums and of the two operands in the workspace.
-        rows: Of the result.
-        steps: That each row is the sum of.
-        products: In a step of a row, at most.
+        places: Places of the sums and of the two operands in the workspace.
+        rows: Rows of the result.
+        steps: Steps in the sum of each row.
+        products: Products in a step of a row, at most.
     """
+    # Short lines cost more for being found than for being multiplied, so a step has a fixed cost.
     cost = products + _STEP_PRODUCTS
     unit_steps = max(1, min(steps, _PRODUCTS // cost))
     unit_rows = max(1, min(rows, _PRODUCTS // (steps * cost)))
@@ -286,7 +291,7 @@ def _product(
 
 
 def _diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> Stage:
-    """A work unit for each superblock and output channel."""
+    """The stage of a diagonal; a work unit is an output channel of a superblock."""
     stage = ReferenceDiagonal(
         start=start,
         groups=diagonal.groups,

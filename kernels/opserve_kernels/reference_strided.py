@@ -46,12 +46,14 @@ def elements_of(buffer: NDArray[np.uint8]) -> Elements:
 
 @compiled()
 def _line_at(view: View, index: int) -> tuple[int, int, int]:
-    """Where element `index` of a view, in row-major order, lies in its buffer; its line from there.
+    """Place of a view's element in its buffer, and the rest of its line.
 
     Returns:
-        Its place, the distance of the elements that follow, and how many they are with itself.
+        The place, the distance of the elements that follow, and their number with this one.
     """
     place, step, count = view.offset, 0, 0
+    # From the innermost axis out. The first axis longer than 1 has the line; axes of size 1 are
+    # skipped, for divisions take most of the time.
     rest = index
     for axis in range(LAST_AXIS, -1, -1):
         size = view.sizes[axis]
@@ -89,6 +91,8 @@ def _rounded(value: np.float64, number_format: int) -> np.float64:
     """The value in an operand's number format; FLOAT and DOUBLE leave it as it is."""
     if number_format in (FLOAT, DOUBLE):
         return value
+    # An operand is rounded once: through float32 with an odd last bit, which a second rounding to
+    # fewer digits corrects (precision.to_odd_float).
     odd = to_odd_float(value)
     if number_format == FLOAT16:
         value = np.float64(from_half(to_half(odd)))
@@ -144,7 +148,7 @@ def _put(value: np.float64, number_format: int, elements: Elements, dtype: int, 
 def store(source: Doubles, number_format: int, view: View, first: int, elements: Elements) -> None:
     """Element first + i of the view = source[i], rounded once, to the view's dtype.
 
-    Of the number formats only FLOAT16_SATURATED counts, for a view of FLOAT16.
+    Only FLOAT16_SATURATED makes a difference among the number formats, for a view of FLOAT16.
     """
     begin = 0
     while begin < source.size:

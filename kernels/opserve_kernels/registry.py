@@ -17,7 +17,7 @@ OPERATORS: Mapping[str, Operator[Any]] = {name: _operator(name) for name in OPER
 
 
 def kernels_of(profile: str) -> Mapping[str, str]:
-    """Modules with `run`, by operator, of a device of a profile."""
+    """Modules with `run`, by operator, for a device of a profile."""
     return {one.name: one.kernel(PROFILES[profile]) for one in operators_of(profile)}
 
 

@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 def required(parameter: str, value: Value | None) -> Value:
-    """The value; refuses a missing one (161001)."""
+    """Returns the value; rejects a missing one (161001)."""
     if value is None:
         raise null_argument(parameter)
     return value
@@ -26,7 +26,7 @@ def check_dtype(
     profile: str,
     status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> None:
-    """Refuses a tensor's dtype that a profile does not have, and names those that do."""
+    """Rejects a tensor's dtype that the profile lacks, and names profiles that have it."""
     offers = {name: row.dtypes for name, row in support.items()}
     check_offered(parameter, tensor.dtype, offers, profile=profile, status=status)
 
@@ -38,7 +38,7 @@ def check_page_dtype(
     *,
     status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> None:
-    """Refuses a dtype that only the vendor's newer source has, not its page."""
+    """Rejects a dtype that only the vendor's newer source has, not its page."""
     if tensor.dtype not in page:
         raise invalid_argument(
             parameter,
@@ -57,15 +57,15 @@ def check_offered(
     status: AnyStatus,
     what: str = "dtype",
 ) -> None:
-    """Refuses a dtype that a profile does not offer, and names the profiles that do.
+    """Rejects a dtype that the profile lacks, and names the profiles that have it.
 
     Args:
         parameter: The argument.
-        dtype: As the argument spells it.
+        dtype: The dtype as the argument spells it.
         offers: Dtypes by profile, spelled likewise.
-        profile: Of the device.
-        status: The code to refuse with.
-        what: What was given, in words before the dtype.
+        profile: Profile of the device.
+        status: The code of the error.
+        what: Words before the dtype in the error.
     """
     if dtype in offers[profile]:
         return
@@ -79,13 +79,13 @@ def check_offered(
 
 
 def elsewhere(what: str, profiles: Iterable[str]) -> str:
-    """The end of what a refusal allows: the profiles that do support it; empty without any."""
+    """The end of an error's allowed values: profiles that support the value; empty without any."""
     able = ", ".join(profiles)
     return f"; {what} on {able}" if able else ""
 
 
 def check_length(parameter: str, values: Sequence[int], *, allowed: int) -> None:
-    """Refuses a row of integers of another length (161002)."""
+    """Rejects a row of integers of another length (161002)."""
     if len(values) != allowed:
         raise invalid_argument(
             parameter, given=f"{len(values)} values {list(values)}", allowed=f"{allowed} values"
@@ -100,14 +100,14 @@ def check_range(
     most: int | None = None,
     where: str = "",
 ) -> None:
-    """Refuses a value outside [least, most] (161002).
+    """Rejects a value outside [least, most] (161002).
 
     Args:
         parameter: The argument.
         values: All of its values, or the only one.
         least: Least value.
         most: Greatest value, if there is one.
-        where: The profiles of the range, and those without it, as the end of what is allowed.
+        where: Profiles with and without the range, as the end of the allowed values.
     """
     scalar = isinstance(values, int)
     given = [values] if isinstance(values, int) else list(values)

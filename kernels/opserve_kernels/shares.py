@@ -1,8 +1,8 @@
 """A call cut into shares, which threads compute without waiting for each other.
 
-Sums and gradients are divided among the shares, whole or cut into parts. A part is a product of its
-own whose operands are parts of the tensors: no algorithm knows of shares. Both operands of a
-product are copied into panels; the one that is not cut is copied once more for every part:
+Sums and gradients are divided among the shares, whole or cut into parts. A part is a smaller
+product whose operands are parts of the tensors, so no algorithm depends on shares. Both operands of
+a product are copied into panels; the operand that is not cut is copied again for every part:
 
     cut along           copies again
     groups              nothing
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
 
-_LEAST_COST = 200_000  # of a call that is cut: a thread takes 50,000 ns to begin
-_UNSURE = 1.04  # times what shares take of several products: parts of one take equally long
+_LEAST_COST = 200_000  # cost of a call that is cut, in ns: starting a thread takes 50,000 ns
+_UNSURE = 1.04  # factor on the cost of unequal shares: parts of one product take equally long
 
 Cost = Callable[[Gradients], float]
 Bound = tuple[int, int]
@@ -30,7 +30,7 @@ Bound = tuple[int, int]
 
 
 class _Along(NamedTuple):
-    """Where the convolution and its operands tell of what is cut: a size, and parts of operands."""
+    """Attributes of the convolution and its operands along a cut: a size, and parts of operands."""
 
     size: str
     image: int | None
@@ -39,7 +39,7 @@ class _Along(NamedTuple):
 
 
 class _Cut(Enum):
-    """What a product may be cut along."""
+    """The dimensions along which a product may be cut."""
 
     GROUPS = _Along("groups", image=0, output=0, weight=0)
     BATCH = _Along("batch", image=1, output=1, weight=None)
@@ -49,13 +49,13 @@ class _Cut(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Way:
-    """Sums, or a gradient, and how it is cut.
+    """Sums, or a gradient, with a way to cut them.
 
     Attributes:
-        product: What is cut.
-        cut: Along what; None for sums, which are cut by their channels, and for one part.
-        bounds: Of each part.
-        cost: Of the longest part.
+        product: The product that is cut.
+        cut: Dimension of the cut; None for sums, which are cut by their channels, and for one part.
+        bounds: Bounds of each part.
+        cost: Cost of the longest part.
     """
 
     product: Gradients
@@ -71,16 +71,20 @@ class _Way:
 
 
 def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradients]]:
-    """What each share computes, one after the other: at most as many shares as threads.
+    """Products of each share, in order: at most as many shares as threads.
 
     Args:
         gradients: The call.
-        threads: How many.
-        cost: Nanoseconds, roughly, that sums or one gradient take.
+        threads: Number of threads.
+        cost: Rough cost of sums or of one gradient, in nanoseconds.
     """
     products = list(products_of(gradients))
+    # Below this cost, starting a thread (50,000 ns) takes too much of the gain.
     if threads == 1 or sum(map(cost, products)) < _LEAST_COST:
         return [products]
+    # Each product is tried whole and in every number of parts that divides the threads; of all
+    # combinations, the one with the shortest longest share wins. Two or three products and few
+    # divisors keep their number small.
     ways = [
         [_best_way(product, count, cost) for count in _counts(product, threads)]
         for product in products
@@ -92,7 +96,7 @@ def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradi
 
 
 def products_of(gradients: Gradients) -> Iterator[Gradients]:
-    """What a call computes, one by one: the image's gradient, the output's, the weight's, sums."""
+    """The products of a call, one by one: gradients of image, output and weight, then sums."""
     part = partial(Gradients, convolution=gradients.convolution)
     image, output, weight = gradients.image, gradients.output, gradients.weight
     if gradients.grad_image:
@@ -107,7 +111,7 @@ def products_of(gradients: Gradients) -> Iterator[Gradients]:
 
 
 def even(count: int, parts: int, step: int = 1) -> list[Bound]:
-    """First and last of each part of a row, of nearly one size and multiples of a step.
+    """Bounds of parts of a row, of nearly equal sizes that are multiples of a step.
 
     No part is larger than the last one.
     """
@@ -118,6 +122,7 @@ def even(count: int, parts: int, step: int = 1) -> list[Bound]:
 
 def narrowed(operand: Operand, index: int, first: int, last: int, *, of: int) -> Operand:
     """The operand from `first` to `last` of so many along one of its parts."""
+    # Only the outermost axis of the part is cut: its inner axes stay whole, so a view describes it.
     (size, step), *inner = operand.parts[index]
     begin, end = first * size // of, last * size // of
     parts = list(operand.parts)
@@ -126,14 +131,16 @@ def narrowed(operand: Operand, index: int, first: int, last: int, *, of: int) ->
 
 
 def _counts(product: Gradients, threads: int) -> list[int]:
-    """Numbers of parts to try; sums fill what gradients leave, and small parts do so best."""
+    """Numbers of parts to try; small parts of sums fill best what gradients leave."""
     if product.sums:
         return [threads]
     return [count for count in range(1, threads + 1) if threads % count == 0]
 
 
 def _divided(ways: Sequence[_Way], threads: int) -> tuple[float, list[list[tuple[_Way, Bound]]]]:
-    """Each part, the longest first, to the share that has least; and what the longest share has."""
+    """Costs of the longest share, and the parts of each: the longest part to the least share."""
+    # Longest parts first, each to the share with the lowest cost: the usual heuristic for equal
+    # loads.
     costs = [0.0] * threads
     shares: list[list[tuple[_Way, Bound]]] = [[] for _ in range(threads)]
     for way in sorted(ways, key=lambda way: way.cost, reverse=True):
@@ -141,17 +148,20 @@ def _divided(ways: Sequence[_Way], threads: int) -> tuple[float, list[list[tuple
             least = costs.index(min(costs))
             costs[least] += way.cost
             shares[least].append((way, bound))
+    # Estimates of different products may be off by different amounts, parts of one product only by
+    # the same: if costs are close, the division into equal parts wins.
     sure = all(len(way.bounds) == threads for way in ways)
     return max(costs) * (1 if sure else _UNSURE), shares
 
 
 def _best_way(product: Gradients, count: int, cost: Cost) -> _Way:
-    """A product in at most so many parts, so that the longest takes least."""
+    """A product in at most so many parts, cut so that the longest part takes least."""
     if product.sums:
         bounds = even(product.sums.result.count, count)
         part = _sums_between(product, *bounds[-1])
         return _Way(product=product, cut=None, bounds=bounds, cost=cost(part))
     best = _Way(product=product, cut=None, bounds=[(0, 1)], cost=cost(product))
+    # The last part is the largest (see `even`), so its cost is that of the longest one.
     for cut in _cuts(product) if count > 1 else ():
         bounds = _bounds(cut, product, count)
         found = cost(_between(cut, product, *bounds[-1]))
@@ -161,15 +171,18 @@ def _best_way(product: Gradients, count: int, cost: Cost) -> _Way:
 
 
 def _cuts(product: Gradients) -> Iterator[_Cut]:
-    """What a product may be cut along: not what it sums over, nor channels that are not there."""
+    """Dimensions for a cut: none that the product sums over, and no channels that tensors lack."""
     convolution = product.convolution
     if product.grad_weight is None:
         yield _Cut.BATCH
     image, output = product.image or product.grad_image, product.output or product.grad_output
     assert image is not None
     assert output is not None
+    # Channels that fill up a superblock are missing in the tensors: such products are cut along the
+    # batch only.
     if image.count == convolution.image_elements and output.count == convolution.output_elements:
         yield _Cut.GROUPS
+        # With groups, channels are cut by groups already; with a diagonal, superblocks stay whole.
         if convolution.groups == 1 and product.diagonal is None:
             if product.grad_output is None:
                 yield _Cut.INPUT_CHANNELS
@@ -187,7 +200,7 @@ def _bounds(cut: _Cut, product: Gradients, count: int) -> list[Bound]:
 
 
 def _operands(cut: _Cut, product: Gradients) -> Iterator[tuple[str, Operand, int]]:
-    """The operands that a cut goes through: name, operand, and which part of it."""
+    """The operands of a cut: name, operand, and the index of its part."""
     along = cut.value
     for name, index in (
         ("image", along.image),
@@ -209,6 +222,7 @@ def _between(cut: _Cut, product: Gradients, first: int, last: int) -> Gradients:
         name: narrowed(operand, index, first, last, of=size)
         for name, operand, index in _operands(cut, product)
     }
+    # The diagonal counts groups from the first superblock of the part.
     if product.diagonal:
         groups = product.diagonal.groups - first * product.diagonal.extend
         changes["diagonal"] = replace(product.diagonal, groups=groups)

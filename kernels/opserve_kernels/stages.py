@@ -11,6 +11,7 @@ from opserve_kernels.operator import Plan
 from opserve_kernels.workspace import Workspace
 
 Integers = NDArray[np.int64]
+# Header of a stage: its kind, its units, the number of its parameters, and its condition.
 # Numbers before the parameters of a stage: its kind, units, how many they are and its condition.
 HEADER = 4
 ALWAYS = -1
@@ -18,7 +19,7 @@ ALWAYS = -1
 TAKE_TURNS = 5
 """Kind of a stage; those of the other modules have other numbers."""
 
-_MOST_TURNS = 1 << 12  # which are counted to find a unit: about 0.01 ms
+_MOST_TURNS = 1 << 12  # turns at most: finding a unit counts them, in about 0.01 ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +27,11 @@ class Stage:
     """A part of a call that ends before the next one begins.
 
     Attributes:
-        kind: Which loop; the operator's plan and kernel agree on the numbers.
+        kind: Kind of the loop; the operator's plan and kernel agree on the numbers.
         units: Its work units; they run in order.
-        parameters: What the loop needs besides memory.
-        condition: Place in the workspace of a value without which the stage is left out, where it
-            is 0; or ALWAYS.
-        algorithm: What it computes and by which algorithm, to be told; empty if there is no choice.
+        parameters: Everything that the loop needs besides memory.
+        condition: Place in the workspace of a value; the stage is skipped if that is 0. Or ALWAYS.
+        algorithm: Gradient and algorithm, for reports; empty if there is no choice.
     """
 
     kind: int
@@ -42,10 +42,11 @@ class Stage:
 
 
 def taking_turns(stages: Sequence[Stage]) -> list[Stage]:
-    """Stages without conditions as one, in which a part of each follows another's.
+    """Interleaves stages without conditions into one: a part of each follows a part of the others.
 
-    Turn t of n ends behind unit units * (t + 1) / n of each, rounded up: with one unit more than
-    there are turns, which a stage may prepare itself in, each turn has one and the first two.
+    Turn t of n ends behind unit units * (t + 1) / n of each stage, rounded up. A stage may prepare
+    itself in its first unit: if it has one unit more than there are turns, each turn has one unit,
+    the first two.
     """
     if len(stages) == 1:
         return list(stages)
@@ -58,7 +59,7 @@ def taking_turns(stages: Sequence[Stage]) -> list[Stage]:
 def plan_of(
     shares: Sequence[Sequence[Stage]], workspace: Workspace, algorithms: Iterable[str] = ()
 ) -> Plan:
-    """The plan of a call with the stages of each share, which need that workspace."""
+    """The plan of a call with the stages of each share, which use this workspace."""
     return Plan(
         workspace_size=workspace.size_bytes,
         shares=tuple(sum(stage.units for stage in share) for share in shares),
@@ -68,7 +69,7 @@ def plan_of(
 
 
 def stage_ends(packed: Sequence[int]) -> list[int]:
-    """The unit behind the last of each stage."""
+    """One past the last unit of each stage."""
     ends: list[int] = []
     position = end = 0
     while position < len(packed):

@@ -1,15 +1,15 @@
-"""Status codes of calls, by family: aclnn and aclrt, TBE DSL, FT-DSP; exit statuses of programs."""
+"""Status codes of calls by family (aclnn and aclrt, TBE DSL, FT-DSP); exit statuses of programs."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
 
 class AnyStatus(IntEnum):
-    """A code of some family; its name is the reason on every wire."""
+    """A code of some family; its name is the reason in every API."""
 
     @property
     def domain(self) -> str:
-        """The family: whose number this is, on every wire."""
+        """The family that defines the number, in every API."""
         return DOMAINS[type(self)]
 
 
@@ -74,7 +74,7 @@ class TbeStatus(AnyStatus):
 
 
 class DeconvStatus(AnyStatus):
-    """Codes of FT-DSP calls, whose originals return void: opserve's own."""
+    """Codes of FT-DSP calls, whose originals return void: defined by opserve."""
 
     DECONV_PARAM_NULL = 1
     DECONV_PARAM_INVALID = 2

@@ -1,6 +1,6 @@
 """Elements between strided tensors of any dtype and contiguous float32.
 
-Loops run over slices that begin at 0: those a compiler turns into vectors.
+Loops run over slices that begin at 0: LLVM turns those into vector instructions.
 """
 
 import numpy as np
@@ -14,14 +14,15 @@ from opserve_kernels.views import LAST_AXIS, View
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
 
-_ZERO = np.float32(0)  # added to a -0 it makes a 0
+_ZERO = np.float32(0)  # -0 + 0 is 0
 
 
 @compiled()
 def position_of(view: View, index: int) -> int:
-    """Where element `index` of a view, in row-major order, lies in its buffer."""
+    """Place in its buffer of element `index` of a view, in row-major order."""
     position = view.offset
     for axis in range(LAST_AXIS, -1, -1):
+        # The outer axes of the first elements are all at 0: no more divisions are needed.
         if index == 0:
             break
         size = view.sizes[axis]
@@ -142,7 +143,7 @@ def store(
 ) -> None:
     """Element first + i of the view = source[i], rounded to a number format and then to its dtype.
 
-    Arguments are as for load; the source is rounded where it lies.
+    Arguments are as for load; the source is rounded in its own memory.
     """
     dtype, width, step = view.element_type, view.sizes[LAST_AXIS], view.steps[LAST_AXIS]
     if number_format != dtype:

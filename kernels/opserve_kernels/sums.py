@@ -1,7 +1,7 @@
 """Sums of float32 values and of their products, in float32 and in a fixed order.
 
-PADDING marks entries that are no part of a sum. It is a zero, so that finite factors need no
-special care; an infinite factor would make a NaN of it, and the loops that skip it are used then.
+PADDING marks entries that belong to no sum. It is a zero, so that finite factors need no special
+case. An infinite factor would turn it into NaN, so such factors use the loops that skip padding.
 """
 
 import numpy as np
@@ -20,7 +20,9 @@ _DOUBLED_INFINITY = np.uint32(0xFF000000)  # its bits without the sign
 
 @compiled("boolean(float32[::1])")
 def are_finite(values: Floats) -> bool:
-    """Whether no value is infinite or NaN; all are looked at, which takes vectors."""
+    """Whether no value is infinite or NaN; it checks all of them, which takes vectors."""
+    # Shifted left, the sign is gone: infinities and NaNs are the greatest unsigned numbers, so one
+    # maximum without a branch finds them.
     greatest = np.uint32(0)
     for i in range(values.size):
         greatest = max(greatest, np.uint32(bits_of(values[i]) << np.uint32(1)))
@@ -40,6 +42,8 @@ def all_finite(matrix: Floats, pitch: int, rows: int, columns: int) -> bool:
 def _add_row(factors: Floats, right: Floats, pitch: int, total: Floats) -> None:
     """Adds to total[j] the sum over k of factors[k] * right[k, j], four products at a time."""
     columns = total.size
+    # Four rows of right pass at once, so that each total is loaded and stored once for four
+    # products; pairs are added first, which shortens the chain of dependent additions.
     for k in range(0, factors.size - 3, 4):
         a0, a1, a2, a3 = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
         x0 = right[k * pitch :][:columns]
@@ -63,7 +67,7 @@ def _add_two_rows(
     upper_total: Floats,
     lower_total: Floats,
 ) -> None:
-    """As _add_row for two rows, which share what is read of `right`; the same sums to the bit."""
+    """As _add_row for two rows, which share the loads of `right`; the same sums to the bit."""
     columns, whole = upper_total.size, upper.size - upper.size % 4
     for k in range(0, whole, 4):
         a0, a1, a2, a3 = upper[k], upper[k + 1], upper[k + 2], upper[k + 3]

@@ -1,7 +1,7 @@
 """Tensors of NC1HWC0 and FRACTAL_Z as the operands of a convolution of superblocks.
 
-The groups of that convolution are the superblocks of FRACTAL_Z. Its channels are those of whole
-blocks; an image holds the first of them, in plain order, and lacks blocks that have no channel.
+The groups of that convolution are the superblocks of FRACTAL_Z. Its channels fill whole blocks; an
+image has the first of them, in plain order, and lacks blocks without a channel.
 """
 
 from opserve_kernels.convolution import Convolution
@@ -18,8 +18,8 @@ def image_operand(tensor: Tensor, place: int, number_format: int = FLOAT) -> Ope
 
     Args:
         tensor: The image.
-        place: Of the tensor among the schema's.
-        number_format: What its values are rounded to; FLOAT rounds none.
+        place: Place of the tensor among the schema's.
+        number_format: Format that its values are rounded to; FLOAT rounds none.
     """
     batch, blocks, height, width, lanes = zip(tensor.shape, tensor.element_strides, strict=True)
     return Operand(
@@ -38,10 +38,10 @@ def weight_operand(
 
     Args:
         tensor: The weight.
-        place: Of the tensor among the schema's.
-        blocks: How its groups are arranged.
+        place: Place of the tensor among the schema's.
+        blocks: Layout of its groups.
         taps: KH*KW.
-        number_format: What its values are rounded to; FLOAT rounds none.
+        number_format: Format that its values are rounded to; FLOAT rounds none.
     """
     row, output_block, output_lane, input_lane = tensor.element_strides
     return Operand(
@@ -69,9 +69,9 @@ def convolution_of(
     """The convolution of whole superblocks.
 
     Args:
-        blocks: How its groups are arranged.
+        blocks: Layout of its groups.
         image: N, C1, H, W, C0 of its image.
-        output: The same of its output.
+        output: The same for its output.
         kernel: KH, KW.
         steps: Stride, padding before the image and dilation, each in height and width.
     """

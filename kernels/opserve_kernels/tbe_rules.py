@@ -1,4 +1,4 @@
-"""Checks that both operators of the TBE DSL share; each is told the code to refuse with."""
+"""Checks of both operators of the TBE DSL; the caller of each passes the error's code."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -17,12 +17,12 @@ _MADE_BY: Mapping[Format, str] = {
     Format.FRACTAL_Z: "FRACTAL_Z, which opserve_client.to_fractal_z makes",
     Format.NC1HWC0: "NC1HWC0, which opserve_client.to_5hd makes",
 }
-"""How a caller whose tensor is in plain order comes by the format."""
+"""Formats with the client function that converts a tensor in plain order."""
 _RANKS: Mapping[Format, int] = {Format.FRACTAL_Z: 4, Format.NC1HWC0: 5}
 
 
 def required(parameter: str, value: Value | None) -> Value:
-    """The value; refuses a missing one (E60038)."""
+    """Returns the value; rejects a missing one (E60038)."""
     if value is None:
         raise invalid_argument(
             parameter, given="nothing", allowed="a value", status=TbeStatus.E60038
@@ -33,12 +33,12 @@ def required(parameter: str, value: Value | None) -> Value:
 def check_result(
     spelling: str, results: Mapping[str, Sequence[str]], *, profile: str, status: AnyStatus
 ) -> None:
-    """Refuses a res_dtype that the profile does not support, and names the profiles that do."""
+    """Rejects a res_dtype that the profile does not support, and names profiles that do."""
     check_offered("para_dict.res_dtype", spelling, results, profile=profile, status=status)
 
 
 def check_rank(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus) -> None:
-    """Refuses another number of dimensions than the format has."""
+    """Rejects another number of dimensions than the format has."""
     if tensor.rank != _RANKS[tag]:
         raise invalid_argument(
             parameter,
@@ -49,7 +49,7 @@ def check_rank(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus
 
 
 def check_format(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus) -> None:
-    """Refuses a format that is neither the tensor's nor ND, which says nothing."""
+    """Rejects a format that is neither the tensor's nor ND, which has no meaning of its own."""
     if tensor.format not in {tag, Format.ND}:
         raise invalid_argument(
             parameter,
@@ -60,7 +60,7 @@ def check_format(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStat
 
 
 def check_length(parameter: str, values: Sequence[int], length: int, *, status: AnyStatus) -> None:
-    """Refuses a row of integers of another length."""
+    """Rejects a row of integers of another length."""
     if len(values) != length:
         raise invalid_argument(
             parameter,
@@ -71,7 +71,7 @@ def check_length(parameter: str, values: Sequence[int], length: int, *, status: 
 
 
 def check_least(parameter: str, values: Sequence[int], least: int, *, status: AnyStatus) -> None:
-    """Refuses a value below the least."""
+    """Rejects a value below the least."""
     if min(values) < least:
         raise invalid_argument(
             parameter, given=list(values), allowed=f"values >= {least}", status=status
@@ -81,14 +81,14 @@ def check_least(parameter: str, values: Sequence[int], least: int, *, status: An
 def check_limit(
     limit: Limit, values: Sequence[int], *, profile: str, status: AnyStatus, given: str = ""
 ) -> None:
-    """Refuses a value outside a documented limit; elsewhere than it holds, one below the least.
+    """Rejects a value outside a documented limit; on other profiles, one below the least.
 
     Args:
         limit: The limit.
-        values: What it binds.
-        profile: Where the call is checked.
-        status: The code.
-        given: What was given, where the values alone do not say it.
+        values: Values that it binds.
+        profile: Profile of the call.
+        status: The code of the error.
+        given: Text of the given values, where the values alone are not enough.
     """
     binds = profile in limit.profiles
     if min(values) >= limit.least and not (binds and not all(map(limit.holds, values))):
@@ -105,15 +105,15 @@ def check_limit(
 def check_equal(
     parameter: str, what: str, given: object, allowed: object, *, source: str, status: AnyStatus
 ) -> None:
-    """Refuses what is not as something else says.
+    """Rejects a value that does not equal the value that another argument implies.
 
     Args:
         parameter: The parameter at fault.
-        what: What of it: "N".
-        given: What it is.
-        allowed: What it must be.
-        source: Where that comes from: "that of input_sizes".
-        status: The code.
+        what: Name of the value: "N".
+        given: The given value.
+        allowed: The required value.
+        source: Origin of the required value: "that of input_sizes".
+        status: The code of the error.
     """
     if given != allowed:
         raise invalid_argument(
@@ -125,7 +125,7 @@ def check_equal(
 
 
 def check_lanes(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus) -> None:
-    """Refuses blocks of another number of channels than 16."""
+    """Rejects blocks of another number of channels than 16."""
     what, blocked = ("Cout0 and Cin0", 2) if tag == Format.FRACTAL_Z else ("C0", 1)
     given, allowed = list(tensor.shape[-blocked:]), [BLOCK] * blocked
     source = f"the last dimensions of {_MADE_BY[tag]}"
@@ -133,7 +133,7 @@ def check_lanes(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatu
 
 
 def check_undilated(dilations: Sequence[int], *, status: AnyStatus) -> None:
-    """Refuses dilation in N or C."""
+    """Rejects dilation in N or C."""
     check_equal(
         "para_dict.dilations",
         "N and C",
@@ -145,11 +145,11 @@ def check_undilated(dilations: Sequence[int], *, status: AnyStatus) -> None:
 
 
 def check_bytes(parameter: str, shape: Sequence[int], size_bytes: int) -> None:
-    """Refuses more bytes than 64 bits count (E60020).
+    """Rejects more bytes than 64 bits count (E60020).
 
     Args:
         parameter: The parameter at fault.
-        shape: Sizes of what it makes large.
+        shape: Sizes of the tensor that becomes too large.
         size_bytes: Bytes of an element.
     """
     if prod(shape) * size_bytes > BYTES_MAXIMUM:

@@ -16,7 +16,7 @@ from opserve_kernels.errors import invalid_argument
 RANK_MAXIMUM = 8
 _Acl = TypeVar("_Acl", "DataType", "Format")
 BYTES_MAXIMUM = 2**63 - 1
-"""Bytes of a tensor: 64 bits count no more."""
+"""Bytes of a tensor, at most: 64 bits count no more."""
 
 
 def member_of(value: object, kind: type[_Acl]) -> _Acl | None:
@@ -175,7 +175,7 @@ class Tensor:
         format: Meaning of the dimensions.
         strides: Elements between neighbours, by dimension; None means contiguous.
         offset: Elements from the start of the buffer to the first element of the view.
-        storage_shape: Dimensions of the storage that the view lies in; None means the whole buffer.
+        storage_shape: Dimensions of the storage that holds the view; None means the whole buffer.
         buffer: Handle of the buffer that holds the elements; 0 is the null pointer.
     """
 
@@ -204,7 +204,7 @@ class Tensor:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie without gaps in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         expected = contiguous_strides(self.shape)
         return self.element_count == 0 or all(
             size == 1 or given == wanted
@@ -213,10 +213,10 @@ class Tensor:
 
     @property
     def repeats_elements(self) -> bool:
-        """Whether steps along one axis, or along two of them, lead to an element again.
+        """Whether steps along one axis, or along two of them, reach an element again.
 
-        Steps along three axes or more that only together do so are not looked for, so what has a
-        place for each element never counts as repeating.
+        Steps along three or more axes that reach one only together are not considered, so a tensor
+        with a place for each element never counts as repeating.
         """
         axes = [axis for axis in zip(self.shape, self.element_strides, strict=True) if axis[0] > 1]
         return self.element_count > 0 and (
@@ -256,14 +256,14 @@ def sliced(tensor: Tensor, axis: int, first: int, last: int) -> Tensor:
 
 
 def check_tensor(name: str, tensor: Tensor, *, buffer_bytes: int | None) -> None:
-    """Refuses a tensor that is not well formed or leaves its storage (161002).
+    """Rejects a tensor that is not well formed or leaves its storage (161002).
 
-    Real hardware checks none of this and reads or writes out of bounds (facts: aclCreateTensor).
+    Real hardware checks none of this and reads or writes out of bounds.
 
     Args:
         name: The parameter, for the message.
         tensor: The view.
-        buffer_bytes: Size of the buffer behind it; None while it has none.
+        buffer_bytes: Size of its buffer; None without one.
     """
     for part, sizes in (("shape", tensor.shape), ("storage_shape", tensor.storage_shape or ())):
         if len(sizes) > RANK_MAXIMUM:

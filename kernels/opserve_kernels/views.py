@@ -18,8 +18,8 @@ class View(NamedTuple):
     Attributes:
         element_type: Number of the dtype.
         offset: Elements from the start of the buffer to the first.
-        sizes: Of the axes; 1 of those that are not needed, which come first.
-        steps: From an element to the next along each axis.
+        sizes: Sizes of the axes; unused axes come first and have size 1.
+        steps: Distance of neighbouring elements along each axis.
     """
 
     element_type: int
@@ -35,14 +35,14 @@ def view_of(tensor: Tensor) -> View:
 
 
 def view_of_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> View:
-    """Elements in row-major order of these axes, which may be another than their tensor's.
+    """Elements in row-major order of these axes, an order that may differ from the tensor's.
 
-    Axes that lie one behind the other in memory become one, so that runs are long.
+    Axes that are contiguous with each other are merged, so that runs are long.
 
     Args:
         dtype: Element type.
         offset: Elements from the start of the buffer to the first.
-        axes: At most VIEW_RANK that do not merge.
+        axes: At most VIEW_RANK axes after merging.
     """
     merged = merge_axes(axes)
     assert len(merged) <= VIEW_RANK, "an operator checks the rank before"
@@ -52,7 +52,7 @@ def view_of_axes(dtype: DataType, offset: int, axes: Sequence[Axis]) -> View:
 
 
 def merge_axes(axes: Sequence[Axis]) -> list[Axis]:
-    """The same elements with as few axes as can be, none of which has size 1."""
+    """The same elements with as few axes as possible, none of size 1."""
     merged: list[Axis] = []
     for size, step in axes:
         if size == 1:

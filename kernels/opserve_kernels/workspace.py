@@ -1,4 +1,4 @@
-"""Where the parts of a workspace lie."""
+"""Layout of the parts of a workspace."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ FLOAT_BYTES = 4
 
 
 class Workspace:
-    """Lays parts of equal values one behind the other, each aligned to 512 bytes.
+    """Lays parts one behind the other, each aligned to 512 bytes.
 
     Attributes:
-        size_bytes: Bytes up to the end of the part that reaches farthest.
+        size_bytes: Bytes up to the end of the part that ends last.
     """
 
     def __init__(self, *, value_bytes: int = FLOAT_BYTES) -> None:
@@ -21,7 +21,7 @@ class Workspace:
         self._end_bytes = 0
 
     def reserve(self, count: int) -> int:
-        """Place of the first of `count` values, counted in values from the start."""
+        """Reserves `count` values; returns the place of the first, in values from the start."""
         start = self._end_bytes // self._value_bytes
         parts = -(-count * self._value_bytes // WORKSPACE_ALIGNMENT)
         self._end_bytes += parts * WORKSPACE_ALIGNMENT
@@ -30,11 +30,11 @@ class Workspace:
 
     @contextmanager
     def passing(self) -> Generator[None]:
-        """What is reserved within is free again behind it: for stages that leave nothing there."""
+        """Frees on exit what is reserved inside: for stages whose parts nobody reads later."""
         before = self._end_bytes
         yield
         self._end_bytes = before
 
     def go_behind(self) -> None:
-        """Everything that was reserved is kept, also what has passed: the next part lies behind."""
+        """Keeps everything reserved so far, freed parts too: the next part begins behind it."""
         self._end_bytes = self.size_bytes

@@ -22,7 +22,7 @@ class Placed:
     """A tensor in memory.
 
     Attributes:
-        storage: All elements from the start of the buffer on, gaps and all, in one dimension.
+        storage: All elements from the start of the buffer, with gaps, in one dimension.
         elements: The view; shares memory with storage.
     """
 
@@ -33,8 +33,9 @@ class Placed:
 def arrays_of(case: Case, seed: int) -> Mapping[str, Placed]:
     """The tensors of a case before the call, by name.
 
-    Element i of a storage is number i of its tensor, so what a view shows twice is one number.
-    Outputs are NaN, what belongs to no element is another NaN (opserve_kernels.cases.fill).
+    Element i of a storage is number i of its tensor, so an element that a view repeats is one
+    number. Outputs are NaN; storage that belongs to no element is another NaN
+    (opserve_kernels.cases.fill).
 
     Raises:
         InvalidArgument: A tensor's dtype has no elements, or it lies in none.
@@ -66,7 +67,7 @@ def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
 
 
 def memory_of(case: Case, seed: int) -> dict[str, Array]:
-    """Flat memory of every tensor before the call, gaps and all."""
+    """Flat memory of every tensor before the call, with gaps."""
     return {name: placed.storage for name, placed in arrays_of(case, seed).items()}
 
 
@@ -84,7 +85,7 @@ def inputs_in(case: Case, memory: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def plain_inputs(case: Case, tensors: Mapping[str, Placed]) -> dict[str, Array]:
-    """The inputs as a file of arrays has them: each contiguous, BF16 as its bits in uint16."""
+    """The inputs as in a file of arrays: each contiguous, BF16 as its bits in uint16."""
     arrays = {name: np.ascontiguousarray(tensors[name].elements) for name in case.inputs}
     return {
         name: array.view(np.uint16) if _is_bf16(case, name) else array
@@ -93,7 +94,7 @@ def plain_inputs(case: Case, tensors: Mapping[str, Placed]) -> dict[str, Array]:
 
 
 def typed_outputs(case: Case, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Those of the arrays of a file that the case writes; bits of BF16 are BF16 again."""
+    """The arrays of a file that the case writes; bits of BF16 are BF16 again."""
     return {
         name: array.view(NUMPY_DTYPES[DataType.BF16])
         if _is_bf16(case, name) and array.dtype == np.uint16
@@ -116,7 +117,7 @@ def _is_bf16(case: Case, name: str) -> bool:
 
 
 def _holds(fill: Fill, plain: tuple[int, ...], rank: int) -> NDArray[np.bool_]:
-    """Which elements of a blocked tensor are some channel's."""
+    """Elements of a blocked tensor that belong to some channel."""
     ones: NDArray[Any] = np.ones(plain, np.float16)
     blocked = to_fractal_z(ones, fill.groups) if rank == _RANK_FRACTAL_Z else to_5hd(ones)
     members: NDArray[np.bool_] = blocked != 0

@@ -1,4 +1,4 @@
-"""Calls of the operators on blocks by their geometry, whichever gradient they ask for."""
+"""Calls of the operators on blocks by their geometry, for either gradient."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ class BlockCall:
     Attributes:
         image: N, Cin, H, W.
         weight: Cout, Cin/groups, KH, KW.
-        strides: In height and width.
+        strides: Strides in height and width.
         padding: Up, down, left, right.
-        dilations: In height and width.
+        dilations: Dilations in height and width.
         groups: Groups of channels; None leaves the argument out.
-        dtype: Of the operands.
-        result: Of the result, as Python spells it; None leaves the argument out.
-        raw: Of conv2d_backprop_filter.
+        dtype: Dtype of the operands.
+        result: Dtype of the result, as Python spells it; None leaves the argument out.
+        raw: The argument of conv2d_backprop_filter.
     """
 
     image: Row

@@ -17,7 +17,7 @@ _SPELLED = "float64"  # a res_dtype
 
 
 def members_of(case: Case) -> Mapping[str, Value]:
-    """Those of para_dict."""
+    """The members of para_dict."""
     return cast("Mapping[str, Value]", case.arguments.get("para_dict", {}))
 
 
@@ -35,7 +35,7 @@ def groups_of(case: Case) -> tuple[int, int]:
 
 
 def products_of(case: Case) -> int:
-    """Whole superblocks are multiplied, and off their diagonal too."""
+    """Products of whole superblocks, including those off their diagonal."""
     weight, (groups, _) = cast("Row", case.arguments["filter_sizes"]), groups_of(case)
     batch, _, high, wide, _ = case.tensors["out_backprop"].shape
     blocks, taps = superblocks(weight, groups), prod(weight[2:])
@@ -49,13 +49,13 @@ def is_offered(
     results: Mapping[str, tuple[str, ...]],
     default: str,
 ) -> bool:
-    """Whether the profile has the operands' dtype, and makes the result.
+    """Whether the profile has the operands' dtype and supports the result's.
 
     Args:
         case: The call.
-        support: Of the operator.
-        results: What res_dtype may be, by profile.
-        default: What it is without one.
+        support: Support of the operator.
+        results: Values of res_dtype, by profile.
+        default: Dtype of the result without res_dtype.
     """
     dtypes = support[case.profile].dtypes
     has_operands = all(tensor.dtype in dtypes for tensor in case.inputs.values())
@@ -63,11 +63,11 @@ def is_offered(
 
 
 def reference_arguments(case: Case, _: Collection[str]) -> Mapping[str, Value]:
-    """The result in DOUBLE."""
+    """The arguments with a result in DOUBLE."""
     return {**case.arguments, "para_dict": {**members_of(case), "res_dtype": _SPELLED}}
 
 
 def tried(case: Case) -> Iterator[str]:
-    """Features that arguments decide."""
+    """Features that the arguments decide."""
     if case.arguments.get("raw"):
         yield "raw"

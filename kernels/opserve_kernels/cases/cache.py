@@ -1,7 +1,7 @@
-"""Arrays on disk by key, for any number of processes at once; a file that is torn is no file.
+"""Arrays on disk by key, for any number of processes at once; torn files are ignored.
 
-A file is written beside its place and moved there whole; .npz has a checksum of each array. The
-folder is $XDG_CACHE_HOME/opserve/expected-values, or that below ~/.cache.
+A file is written under another name and renamed once complete; .npz has a checksum of each array.
+The folder is $XDG_CACHE_HOME/opserve/expected-values, or that below ~/.cache.
 """
 
 import contextlib
@@ -18,15 +18,15 @@ import numpy as np
 from opserve_kernels.cases.fill import Array
 
 LIMIT_BYTES = 2 << 30
-"""Of all files; the standard suite needs about a twelfth."""
-_KEPT = 0.8  # of the limit, when files are dropped
+"""Bytes of all files; the standard suite needs about a twelfth."""
+_KEPT = 0.8  # fraction of the limit that remains when files are dropped
 _SUFFIX = ".npz"
 _OURS = re.compile(r"[0-9a-f]{64}.*\.(npz|part)")
-"""Names of files that may be dropped: somebody may have named a folder that has others too."""
+"""Names of files that may be dropped: a folder may also contain files of others."""
 
 
 def cache_folder() -> Path:
-    """Where expected values lie, by the XDG base directories."""
+    """The folder of expected values, by the XDG base directories."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path.home() / ".cache") / "opserve" / "expected-values"
 
@@ -35,16 +35,16 @@ class Cache:
     """Arrays by key, 64 hexadecimal digits.
 
     Args:
-        folder: Made when something is put into it.
-        limit_bytes: Of all files; those not used for longest go.
+        folder: The folder; created with the first file.
+        limit_bytes: Bytes of all files; those unused for longest are dropped.
     """
 
     def __init__(self, folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
         self._folder, self._limit_bytes = folder, limit_bytes
-        self._written_bytes = limit_bytes  # so that the first file looks how full it is
+        self._written_bytes = limit_bytes  # the first file then measures the folder
 
     def get(self, key: str) -> Mapping[str, Array] | None:
-        """The arrays of a key, if they are there and whole."""
+        """The arrays of a key, if they are stored and intact."""
         path = self._path(key)
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
@@ -55,7 +55,7 @@ class Cache:
         return found
 
     def put(self, key: str, arrays: Mapping[str, Array]) -> None:
-        """Keeps arrays; a disk that is full or read-only is no error."""
+        """Stores arrays; a disk that is full or read-only is no error."""
         path = self._path(key)
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class Cache:
         return self._folder / key[:2] / f"{key}{_SUFFIX}"
 
     def _drop(self) -> None:
-        """Files that were not used for longest, until there is room again."""
+        """Drops the files unused for longest, until there is room again."""
         ours = (path for path in self._folder.glob("*/*") if _OURS.fullmatch(path.name))
         files = [(path, path.stat()) for path in ours]
         total = sum(about.st_size for _, about in files)

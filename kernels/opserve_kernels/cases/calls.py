@@ -11,12 +11,12 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where a tensor lies; the members are TensorCase's.
+    """Layout of a tensor; the members are TensorCase's.
 
     Attributes:
-        strides: In elements.
-        offset: In elements.
-        format: None leaves the call's own.
+        strides: Strides in elements.
+        offset: Offset in elements.
+        format: Format; None keeps the call's own.
     """
 
     strides: Row | None = None
@@ -26,14 +26,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What calls of every operator have.
+    """Members of calls of every operator.
 
     Attributes:
-        profile: Of the device.
-        kind: How inputs are drawn.
-        layouts: By tensor, where it is not contiguous.
-        tags: Of the case.
-        source: Of the case.
+        profile: Profile of the device.
+        kind: Kind of the inputs' numbers.
+        layouts: Layouts by tensor, where it is not contiguous.
+        tags: Tags of the case.
+        source: Source of the case.
     """
 
     profile: str = "ascend910b"
@@ -47,7 +47,7 @@ DEFAULT = Setting()
 
 
 def placed(tensors: Mapping[str, TensorCase], setting: Setting) -> dict[str, TensorCase]:
-    """The tensors where a setting says that they lie."""
+    """The tensors with the layouts of a setting."""
     found = dict(tensors)
     for name, layout in setting.layouts.items():
         tag = layout.format or found[name].format

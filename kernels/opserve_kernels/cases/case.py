@@ -1,4 +1,4 @@
-"""What a conformance case is: one call, how its inputs are filled, and what must come of it."""
+"""Conformance cases: a call, the fills of its inputs, and the required result."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import cast
 from opserve_kernels.operators import outputs_of
 from opserve_kernels.tensor import DataType, Format, Tensor
 
-PASS = "PASS"  # noqa: S105  # what a call is expected to do
+PASS = "PASS"  # noqa: S105  # the expected result of a call that succeeds
 ID_DIGITS = 16  # hexadecimal: 64 bits of a digest
 
 Value = bool | int | str | tuple[int, ...] | Mapping[str, "Value"]
@@ -20,7 +20,7 @@ Json = dict[str, object]
 
 
 class Kind(StrEnum):
-    """How the elements of an input are drawn, by docs/reference/conformance-cases.md."""
+    """Kinds of random elements of an input; docs/reference/conformance-cases.md defines them."""
 
     INTEGER = "integer"
     UNIFORM = "uniform"
@@ -33,15 +33,15 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fill:
-    """What an input holds.
+    """The contents of an input.
 
     Attributes:
-        kind: How elements are drawn.
-        bound: Of INTEGER: elements are -bound .. bound.
-        thinning: Of INTEGER: one element of 2**thinning is kept, the others are 0.
-        plain: Of NC1HWC0, the sizes N, C, H, W that it holds; of FRACTAL_Z, Cout, Cin/groups, KH,
-            KW. What belongs to none of them is 0.
-        groups: Of FRACTAL_Z: groups of channels.
+        kind: Kind of the elements.
+        bound: For INTEGER: elements are -bound .. bound.
+        thinning: For INTEGER: one element of 2**thinning is kept, the others are 0.
+        plain: For NC1HWC0, the sizes N, C, H, W of its image; for FRACTAL_Z, Cout, Cin/groups, KH,
+            KW. Elements outside them are 0.
+        groups: For FRACTAL_Z: groups of channels.
     """
 
     kind: Kind = Kind.INTEGER
@@ -62,7 +62,7 @@ class TensorCase:
         strides: Elements between neighbours, by dimension; None means contiguous.
         offset: Elements from the start of the storage to the first of the view.
         storage_shape: Dimensions of the storage; None means that it ends where the view does.
-        fill: What an input holds; None for an output.
+        fill: Contents of an input; None for an output.
     """
 
     shape: tuple[int, ...]
@@ -87,7 +87,7 @@ class TensorCase:
 
     @property
     def storage_elements(self) -> int:
-        """Elements of the storage, gaps and all."""
+        """Elements of the storage, with gaps."""
         return self.tensor().end if self.storage_shape is None else prod(self.storage_shape)
 
 
@@ -97,13 +97,13 @@ class Case:
 
     Attributes:
         operator: Its name, one of OPERATOR_NAMES.
-        profile: Of the device that runs it.
-        tensors: By argument of the schema; one that is not here is a null pointer.
-        arguments: The others, likewise; members of a para_dict are a mapping.
-        expect: PASS, or the name of the status that the call must be refused with.
-        tags: What it covers, for people and for selection; no part of the id.
-        source: Where it comes from; no part of the id.
-        id: The operator, the profile and a digest of all that the call is made of.
+        profile: Profile of the device that runs it.
+        tensors: Tensors by argument of the schema; a missing one is a null pointer.
+        arguments: The other arguments, likewise; members of a para_dict are a mapping.
+        expect: PASS, or the name of the status that must reject the call.
+        tags: Features that it covers, for readers and for selection; not in the id.
+        source: Its origin; not in the id.
+        id: The operator, the profile and a digest of the whole call.
     """
 
     operator: str
@@ -122,7 +122,7 @@ class Case:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the call must be refused: its tensors may then be too large to exist."""
+        """Whether the call must be rejected: its tensors may then be too large to exist."""
         return self.expect != PASS
 
     @property
@@ -154,13 +154,13 @@ class Case:
 
     @property
     def kind(self) -> Kind:
-        """How the inputs are drawn: as the first one."""
+        """The kind of the first input, which is that of all."""
         return next(
             (tensor.fill.kind for tensor in self.inputs.values() if tensor.fill), Kind.INTEGER
         )
 
     def to_json(self) -> Json:
-        """The case as a line of a suite has it; what is left at its default is left out."""
+        """The case as a line of a suite, without members that have their default."""
         about: Json = {"id": self.id}
         if self.tags:
             about["tags"] = list(self.tags)
@@ -175,7 +175,7 @@ def canonical(value: object) -> str:
 
 
 def _content(case: Case) -> Json:
-    """All that the id is made of."""
+    """The content that the id is a digest of."""
     content: Json = {
         "operator": case.operator,
         "profile": case.profile,
@@ -186,7 +186,7 @@ def _content(case: Case) -> Json:
 
 
 def _changed(value: TensorCase | Fill) -> Json:
-    """The members that are not at their default."""
+    """The members that differ from their defaults."""
     found: Json = {}
     for member in fields(value):
         given: object = getattr(value, member.name)

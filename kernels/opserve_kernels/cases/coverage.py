@@ -1,4 +1,4 @@
-"""What cases cover, read from the cases themselves, against what each operator has."""
+"""Coverage of cases, read from the cases themselves, against each operator's features."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ _COMMON = (
 
 
 def required(operator: str) -> tuple[str, ...]:
-    """All that a full suite tries of an operator."""
+    """All features of a full suite of an operator."""
     cases = cases_of(operator)
     dtypes = dict.fromkeys(dtype for row in cases.support.values() for dtype in row.dtypes)
     return (
@@ -35,7 +35,7 @@ def required(operator: str) -> tuple[str, ...]:
 
 
 def coverage(cases: Iterable[Case]) -> Mapping[str, Mapping[str, int]]:
-    """How many cases try what, by operator: every row that is required, and 0 where none does."""
+    """Numbers of cases by feature and operator, with 0 for each required feature without a case."""
     counts: dict[str, Counter[str]] = {operator: Counter() for operator in OPERATOR_NAMES}
     for case in cases:
         counts[case.operator].update(set(_features(case)))
@@ -46,7 +46,7 @@ def coverage(cases: Iterable[Case]) -> Mapping[str, Mapping[str, int]]:
 
 
 def _features(case: Case) -> Iterator[str]:
-    """Of a call that must be refused, the row alone: what it breaks is no example of anything."""
+    """Features of a case; for a call that must be rejected, only the rule that it breaks."""
     if case.is_refused:
         yield f"refused: {case.source.removeprefix(ERROR_TABLE)}"
         return

@@ -1,6 +1,6 @@
-"""The elements of a tensor from case id, seed and name: the same bits in every language.
+"""Elements of a tensor from case id, seed and name: the same bits in every language.
 
-docs/reference/conformance-cases.md says how, with test vectors.
+docs/reference/conformance-cases.md defines them, with test vectors.
 """
 
 from collections.abc import Mapping
@@ -54,11 +54,11 @@ and 1 with its last bit: magnitudes. Larger ones would make sums depend on their
 _STEP = 0x9E3779B97F4A7C15
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NEAR, _FAR = np.float32(2.0**-15), np.float32(2.0**-5)
-_CHUNK = 1 << 18  # elements that are drawn at once: what they need besides stays in the cache
+_CHUNK = 1 << 18  # elements that are drawn at once, so that temporaries stay in the cache
 
 
 def key_of(case_id: str, seed: int, tensor: str) -> int:
-    """Where the numbers of a tensor start: 64 bits."""
+    """Start of the numbers of a tensor: 64 bits."""
     digest = sha256(f"{case_id}\0{seed}\0{tensor}".encode()).digest()
     return int.from_bytes(digest[:8], "little")
 
@@ -87,7 +87,7 @@ def drawn(key: int, count: int, fill: Fill, dtype: DataType) -> Array:
 
 
 def gaps(count: int, dtype: DataType) -> Array:
-    """Storage that no element has been put into."""
+    """Storage that contains no element."""
     return _patterned(count, dtype, GAP_BITS)
 
 
@@ -108,7 +108,7 @@ def _patterned(count: int, dtype: DataType, bits: Mapping[DataType, int]) -> Arr
 
 
 def _values(part: Words, fill: Fill) -> Floats:
-    """Exact in float32, whatever the kind."""
+    """Values of any kind, exact in float32."""
     match fill.kind:
         case Kind.INTEGER:
             return _integers(part, fill)
@@ -134,7 +134,7 @@ def _integers(part: Words, fill: Fill) -> Floats:
 
 
 def _even(part: Words) -> Floats:
-    """-2**20 .. 2**20-1, all as likely."""
+    """-2**20 .. 2**20-1, with equal probability."""
     return (part >> np.uint64(43)).astype(np.float32) - np.float32(1 << 20)
 
 
@@ -157,7 +157,7 @@ def _cast(values: Floats, dtype: DataType) -> Array:
 
 
 def _put_special(elements: Array, part: Words, dtype: DataType) -> None:
-    """One element of 64: which value the next three bits say, its sign the one above."""
+    """Replaces one element of 64 by a special value: three bits choose it, one its sign."""
     magnitudes = np.array(SPECIAL_BITS[dtype], _BITS[dtype.size_bytes])
     chosen = np.flatnonzero((part & np.uint64(63)) == 0)
     codes = part[chosen] >> np.uint64(6)

@@ -1,4 +1,4 @@
-"""Which outputs of a large call are asked for by a projection."""
+"""Outputs of large calls that are judged by a projection."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ from opserve_kernels.tensor import DataType
 
 PROJECTED = 1_000_000_000
 """Multiply-adds of a case beyond which integers are projected: its expected values take seconds."""
-_HOLDS_SUMS = (DataType.FLOAT, DataType.DOUBLE)  # what rounds sums of integers has no exact ones
+_HOLDS_SUMS = (DataType.FLOAT, DataType.DOUBLE)  # dtypes with exact sums of integers
 
 
 def projections_of(case: Case, seed: int) -> Mapping[str, Projection]:
-    """Of the outputs that are judged by one: those of large calls whose sums are exact."""
+    """Projections of the outputs that are judged by one: those of large calls with exact sums."""
     cases = cases_of(case.operator)
     if cases.projected is None or multiply_adds(case) <= PROJECTED:
         return {}

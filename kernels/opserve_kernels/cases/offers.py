@@ -1,13 +1,13 @@
-"""Which calls a profile offers, by the data of the operators' contracts."""
+"""Calls that a profile supports, by the data of the operators' contracts."""
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.registry import cases_of
 
 
 def offered(case: Case) -> Case | None:
-    """The call as its profile offers it; None where it does not.
+    """The call as its profile supports it; None if it does not.
 
-    FLOAT on a profile that computes it in FLOAT16 only is asked for so.
+    On a profile that computes FLOAT in FLOAT16 only, the call requests that.
     """
     cases = cases_of(case.operator)
     support = cases.support[case.profile].dtypes

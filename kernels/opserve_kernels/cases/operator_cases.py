@@ -1,4 +1,4 @@
-"""An operator's record for conformance: which calls try it, and what follows from one."""
+"""An operator's record for conformance: its calls, and the functions that describe one."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ Steps = tuple[Entries, Entries, Entries]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projected:
-    """How outputs of large calls become projections.
+    """Projections of outputs of large calls.
 
     Attributes:
         channel_axes: By output, the axis of its channels.
-        call: The call, and its operands, whose output is the projection of a case's.
+        call: Function that returns the call, and its operands, whose output is a case's projection.
     """
 
     channel_axes: Mapping[str, int]
@@ -61,30 +61,33 @@ def _none(_: Case) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCases:
-    """What `cases` and `verdict` need of one operator.
+    """The data of one operator for `cases` and `verdict`.
 
     Attributes:
-        support: What each profile that has the operator offers.
+        support: Support on each profile that has the operator.
         rules: The error table.
         forms: The forms, simple ones first.
-        rarer_forms: Forms of `standard` alone, which do not change the others' turns of dtypes.
+        rarer_forms: Forms of `standard` alone, which do not change the turns of dtypes of the
+            others.
         layers: Calls of networks that are in use, each with the network's name.
-        drawn: A call from numbers that a seed draws.
-        breaches: What breaks each rule, by parameter and words of the rule.
-        sums: The sums of the outputs that a case writes; the case must be one that succeeds.
-        features: What a full suite tries, besides what it tries of every operator.
-        tried: Those of them that arguments decide, of a case.
+        drawn: Function that returns a call from random numbers.
+        breaches: A breach of each rule, by parameter and words of the rule.
+        sums: Function that returns the sums of a case's outputs; the case must be one that
+            succeeds.
+        features: Features of a full suite, besides those of every operator.
+        tried: Function that returns those features that a case's arguments decide.
         steps: Stride, padding and dilation of a case; None where calls have no such arguments.
         groups: Groups of channels of a case, and the channels of one.
-        offered: The call as its profile offers it, of dtypes that are all supported where
-            `checks_dtypes`; None where the profile does not offer it.
+        offered: Function that returns the call as its profile supports it, with dtypes that are all
+            supported where `checks_dtypes`; None if the profile does not support it.
         checks_dtypes: Whether every tensor must have a dtype of `support`.
-        follows_the_page: Whether an offered call is accepted by default.
+        follows_the_page: Whether a supported call is accepted by default.
         reference_arguments: The arguments of the call of `reference` for some outputs.
-        operands: What a case's operands are rounded to before they are multiplied.
+        operands: Rounding of a case's operands before they are multiplied.
         unrounded: Outputs that sum operands as given.
-        projected: How outputs of large calls are projected; None where they are not.
-        reached: How many elements of each output sum products; empty where that is not counted.
+        projected: Projections of outputs of large calls; None without projections.
+        reached: Numbers of elements of each output that sum products; empty if they are not
+            counted.
     """
 
     support: Mapping[str, Support]

@@ -1,4 +1,4 @@
-"""Large calls, asked for sums of channels with random signs instead of for every element.
+"""Large calls, checked by sums of channels with random signs instead of every element.
 
 A gradient is linear in the operand that has its channels, so that with signs r (Freivalds)
 
@@ -18,18 +18,18 @@ from opserve_kernels.cases.fill import Array, key_of, words
 
 Doubles = NDArray[np.float64]
 Signs = NDArray[np.float64]
-VECTORS = 4  # a difference that no single element makes slips through once in 2^4
-_CHANNELS = 16  # that are summed at once: a copy in float64 is made of them
+VECTORS = 4  # several compensating differences go undetected with probability 2^-4
+_CHANNELS = 16  # channels that are summed at once, from a copy in float64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """Which sums of an output's channels are taken.
+    """The sums of an output's channels that a projection takes.
 
     Attributes:
         signs: Of shape (vectors, channels).
-        axis: Of the output's channels.
-        groups: That channels are summed within.
+        axis: Axis of the output's channels.
+        groups: Groups within which channels are summed.
     """
 
     signs: Signs
@@ -51,10 +51,10 @@ def project(array: Array, signs: Signs, *, axis: int, groups: int = 1) -> Double
     """Sums of the channels of each group with signs; vector v of group g is channel g*vectors+v.
 
     Args:
-        array: With the channels of all groups along the axis.
-        signs: Of shape (vectors, channels).
-        axis: Of the channels.
-        groups: That channels are summed within.
+        array: Array with the channels of all groups along the axis.
+        signs: Signs of shape (vectors, channels).
+        axis: Axis of the channels.
+        groups: Groups within which channels are summed.
     """
     vectors, channels = signs.shape
     moved = np.moveaxis(array, axis, 0)
@@ -68,12 +68,12 @@ def project(array: Array, signs: Signs, *, axis: int, groups: int = 1) -> Double
 
 
 def project_weight(weight: Array, signs: Signs, *, groups: int = 1) -> Doubles:
-    """Of a weight (K, C / groups, ...), sums over input channels with signs: (K, vectors, ...).
+    """Sums of a weight (K, C / groups, ...) over input channels with signs: (K, vectors, ...).
 
     Args:
-        weight: With the output channels of all groups in order.
-        signs: Of shape (vectors, C).
-        groups: Of the convolution.
+        weight: Weight with the output channels of all groups in order.
+        signs: Signs of shape (vectors, C).
+        groups: Groups of the convolution.
     """
     vectors, channels = signs.shape
     rows, each = weight.shape[0] // groups, channels // groups

@@ -1,4 +1,4 @@
-"""Which positions along a spatial axis some product reaches."""
+"""Positions along a spatial axis that are in some product."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ _Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What of an axis is in some product.
+    """Counts of positions along an axis that are in some product.
 
     Attributes:
         taps: Taps of the kernel.
-        small: Positions of the image that has one for each place of the kernel.
+        small: Positions of the image with one position for each place of the kernel.
         large: Positions of the image that the kernel moves over.
     """
 
@@ -24,9 +24,9 @@ class Reach:
 
 
 def reach_of(small: int, large: int, taps: int, stride: int, dilation: int, before: int) -> Reach:
-    """What of an axis is in some product.
+    """Counts the positions of an axis that are in some product.
 
-    Tap t at place p lies at p * stride + t * dilation - before: for each tap, which p are in.
+    Tap t at place p is at position p * stride + t * dilation - before.
     """
     offsets = np.arange(taps, dtype=np.int64) * dilation - before
     first = np.maximum(0, -(offsets // stride))
@@ -43,7 +43,7 @@ def reach_of(small: int, large: int, taps: int, stride: int, dilation: int, befo
 
 
 def _covered(size: int, first: _Places, last: _Places, step: int) -> int:
-    """How many of `size` positions lie in first, first + step, ... last of some row."""
+    """Number of positions below `size` in the ranges first, first + step, ... last."""
     rows = -(-size // step) + 1
     begun = np.zeros(rows * step, np.int64)
     np.add.at(begun, first, 1)

@@ -1,4 +1,4 @@
-"""Cases from the JSON of strangers: everything is checked, bounded, and refused by its place."""
+"""Cases from untrusted JSON: every member is checked and bounded, and errors name its place."""
 
 import json
 import re
@@ -17,19 +17,19 @@ from opserve_kernels.status import DeconvStatus, Status, TbeStatus
 from opserve_kernels.tensor import DataType, Format, check_tensor, member_of
 
 LINE_CHARACTERS = 1 << 16
-TEXT_CHARACTERS = 512  # of a source; names and tags have NAME_CHARACTERS
+TEXT_CHARACTERS = 512  # characters of a source; names and tags have NAME_CHARACTERS
 NAME_CHARACTERS = 128
-ENTRIES = 64  # of an array, and members of an object
+ENTRIES = 64  # entries of an array, and members of an object, at most
 NESTING = 8
 RANK_PLAIN = 4  # FRACTAL_Z has 4 dimensions too, NC1HWC0 one more
-STORAGE_ELEMENTS = 1 << 30  # of a tensor that is to exist
+STORAGE_ELEMENTS = 1 << 30  # elements of a tensor that is allocated
 MOST_INTEGER = 2**63 - 1
 BOUND_LIMIT = 1 << 20
 STATUSES = frozenset(
     (PASS, *(status.name for family in (Status, TbeStatus, DeconvStatus) for status in family))
 )
 _Named = TypeVar("_Named", DataType, Format)
-_SURROGATE = re.compile("[\ud800-\udfff]")  # of a pair; json leaves one that is alone
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair; json keeps one that is alone
 _SHOWN = reprlib.Repr()
 _SHOWN.maxlevel, _SHOWN.maxlist, _SHOWN.maxdict = NESTING, ENTRIES, ENTRIES
 _SHOWN.maxstring = _SHOWN.maxlong = 2 * NAME_CHARACTERS
@@ -38,19 +38,19 @@ Parsed = TypeVar("Parsed")
 
 
 def refusal(place: str, *, given: object, allowed: object) -> InvalidArgument:
-    """What is wrong in a text that was read, and where (100000)."""
+    """The error for a part of a text, with its place (100000)."""
     status = Status.ACL_ERROR_INVALID_PARAM
     return invalid_argument(place, given=given, allowed=allowed, status=status)
 
 
 def shown(value: object) -> str:
-    """A value of a stranger's, cut off in length and depth, for a message."""
+    """An untrusted value, cut off in length and depth, for a message."""
     text = _SHOWN.repr(value)
     return text if len(text) <= NAME_CHARACTERS else f"{text[:NAME_CHARACTERS]}..."
 
 
 def parse_object(text: str, place: str) -> Json:
-    """The object that a line is.
+    """Parses a line as one object.
 
     Raises:
         InvalidArgument: It is too long, no JSON, has a member twice, or is no object.
@@ -70,11 +70,11 @@ def case_of(value: object, place: str) -> Case:
 
     Args:
         value: The object.
-        place: Where it stands, for refusals: "line 7".
+        place: Place of the object in error texts: "line 7".
 
     Raises:
-        InvalidArgument: A member is missing, unknown or not as the form has it; nothing is read
-            of a case whose id is not its content's.
+        InvalidArgument: A member is missing, unknown or malformed, or the id does not belong to the
+            case's content.
     """
     given = _object(value, place)
     known = {"id", "operator", "profile", "tensors", "arguments", "expect", "tags", "source"}
@@ -97,7 +97,7 @@ def case_of(value: object, place: str) -> Case:
 
 
 def _check_tensors(case: Case, place: str) -> None:
-    """Outputs hold nothing, inputs do; tensors of a call that runs lie in storage of some size."""
+    """Rejects fills of outputs, inputs without fill, and tensors whose storage is too large."""
     for name, tensor in case.tensors.items():
         here, is_written = f"{place}: tensors.{name}", name in case.outputs
         if (tensor.fill is None) != is_written:
@@ -114,7 +114,7 @@ def _check_tensors(case: Case, place: str) -> None:
 
 
 def _check_elements(tensor: TensorCase, place: str) -> None:
-    """NumPy counts sizes beside a 0 too."""
+    """Bounds sizes: NumPy multiplies them even if one is 0."""
     for what, elements in (
         ("of storage", tensor.storage_elements),
         ("of a view, a size of 0 taken for 1", prod(size or 1 for size in tensor.shape)),
@@ -125,7 +125,7 @@ def _check_elements(tensor: TensorCase, place: str) -> None:
 
 
 def _check_plain(tensor: TensorCase, fill: Fill, plain: tuple[int, ...], place: str) -> None:
-    """The plain sizes are those of the blocked shape."""
+    """Checks that the plain sizes fit the blocked shape."""
     blocked: tuple[int, ...] = ()
     if len(plain) == RANK_PLAIN and min(plain) >= 1 and fill.groups <= plain[0]:
         if len(tensor.shape) == RANK_PLAIN and plain[0] % fill.groups == 0:
@@ -251,7 +251,7 @@ def _text(value: object, place: str, most: int = NAME_CHARACTERS) -> str:
 
 
 def _member(value: object, kind: type[_Named], place: str) -> _Named:
-    """A data type or a format, by its name, the vendor's spelling or the vendor's number."""
+    """A data type or format by its name, the vendor's spelling or the vendor's number."""
     found = member_of(value, kind)
     if found is None:
         raise refusal(place, given=shown(value), allowed=", ".join(sorted(kind)))

@@ -1,4 +1,4 @@
-"""Calls of the profile `reference` for a case: the same in float64, with operands rounded first."""
+"""Calls of the profile `reference` for a case: in float64, with operands rounded first."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -30,11 +30,13 @@ class ReferenceCall:
     """A call of the profile `reference`.
 
     Attributes:
-        case: Its arguments: tensors are DOUBLE and contiguous, outputs those wanted here only.
+        case: Its arguments: tensors are DOUBLE and contiguous, and only the wanted outputs are
+            given.
         operands: Its inputs, in any dtype that holds them.
-        sized: The call that gives the magnitudes of sums, for the magnitudes of the operands;
-            None where they are not wanted.
-        projection: What sums of the wanted output its own one is; None if it is that output.
+        sized: The call for the magnitudes of sums, on the magnitudes of the operands; None if they
+            are not needed.
+        projection: The projection of the wanted output that it computes; None for the output
+            itself.
     """
 
     case: Case
@@ -46,16 +48,16 @@ class ReferenceCall:
 def reference_calls(
     case: Case, given: Mapping[str, Array], *, seed: int, sized: Collection[str]
 ) -> tuple[ReferenceCall, ...]:
-    """The calls whose outputs are the expected value ones of a case, each output in one of them.
+    """The calls whose outputs are the expected values of a case, each output in one of them.
 
-    Outputs that sum operands as given have a call of their own where operands are rounded, and so
-    has an output of a large case that is projected.
+    Outputs that sum operands as given have a call of their own if operands are rounded. So has an
+    output of a large case that is projected.
 
     Args:
         case: The case.
         given: Its inputs, by name.
-        seed: That they were drawn by.
-        sized: The outputs whose magnitudes are wanted too.
+        seed: Seed of the inputs.
+        sized: Outputs whose magnitudes are needed.
     """
     plain = {name: given[name] for name in case.inputs}
     cases = cases_of(case.operator)
@@ -80,12 +82,12 @@ def reference_calls(
 
 
 def reference_key(call: ReferenceCall, *, contract: str) -> str:
-    """The name of expected values in a cache: equal names have equal values.
+    """The cache key of expected values: equal keys have equal values.
 
     64 hexadecimal digits follow from the call, its operands' bits and the two revisions.
 
     Args:
-        call: Of the profile `reference`.
+        call: A call of the profile `reference`.
         contract: Revision of the operator's contract.
     """
     case = call.case
@@ -105,7 +107,7 @@ def reference_key(call: ReferenceCall, *, contract: str) -> str:
 
 
 def widened(operand: Array) -> Doubles:
-    """An operand as the reference device takes it: float64, contiguous."""
+    """An operand as the reference device reads it: float64, contiguous."""
     return np.ascontiguousarray(operand, np.float64).reshape(operand.shape)
 
 
@@ -113,9 +115,9 @@ def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Arr
     """An operand as a device multiplies it.
 
     Args:
-        operand: In the tensor's dtype.
-        rounding: What it is rounded to.
-        profile: How many bits HF32 has, and what becomes of values beyond FLOAT16's range.
+        operand: Operand in the tensor's dtype.
+        rounding: Rounding of the operand.
+        profile: Profile with the bits of HF32, and the result of values beyond FLOAT16's range.
     """
     match rounding:
         case Operands.HF32:
@@ -129,7 +131,7 @@ def rounded_operand(operand: Array, rounding: Operands, profile: Profile) -> Arr
 
 
 def _to_hf32(operand: Array, mantissa_bits: int) -> Array:
-    """To nearest, ties away from zero; infinities and NaNs stay. What is narrower has no more."""
+    """To nearest, ties away from zero; infinities and NaNs stay, narrower values are exact."""
     if operand.dtype != np.float32:
         return operand
     dropped = _FLOAT_MANTISSA_BITS - mantissa_bits

@@ -1,4 +1,4 @@
-"""The arguments of a case as an operator's schema has them."""
+"""The arguments of a case in an operator's schema."""
 
 from collections.abc import Mapping
 from types import NoneType
@@ -22,12 +22,12 @@ _FORMS: Mapping[object, str] = {
 def arguments_of(
     case: Case, schema: type[Schema], handles: Mapping[str, int] | None = None
 ) -> Schema:
-    """The case's call; what it does not give is None.
+    """The case's call; missing arguments are None.
 
     Args:
         case: The case.
         schema: Dataclass of the operator's arguments.
-        handles: Handles of buffers by tensor; those without have no buffer.
+        handles: Handles of buffers by tensor; tensors without a handle have no buffer.
 
     Raises:
         InvalidArgument: 100000, the schema has no such argument, or one of another type.
@@ -56,7 +56,7 @@ def _filled(
 
 
 def _member(kind: Any, value: Value, place: str) -> object:  # noqa: ANN401  # a type
-    """A value as the schema has it; a mapping as the dataclass that stands in its place."""
+    """A value in the schema's form; a mapping becomes the dataclass of the field."""
     form = _FORMS.get(kind)
     if form is None and isinstance(value, Mapping):
         return _filled(kind, value, place, {})
@@ -73,7 +73,7 @@ def _is_of(kind: Any, value: Value) -> bool:  # noqa: ANN401  # a type
 
 
 def _types_of(schema: type) -> Mapping[str, Any]:
-    """Of each member, but for the None that it may be."""
+    """Types of the members, without None."""
     return {
         name: next(kind for kind in get_args(hint) if kind is not NoneType)
         for name, hint in get_type_hints(schema).items()

@@ -1,4 +1,4 @@
-"""Fills of a call's inputs: integers so small, and so few, that no order of summing shows."""
+"""Fills of a call's inputs: integers so small, and so few, that sums do not depend on order."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,21 +9,21 @@ from opserve_kernels.tensor import DataType
 THINNING_LIMIT = 31  # a power of two
 _EXACT = 1 << 24  # sums of magnitudes below it are the same in every order, in float32
 _GRADIENT_BOUND, _OPERAND_BOUND = 8, 32
-_NARROW_BOUND, _HALF_WEIGHT_BOUND = 4, 2  # of 16-bit dtypes
+_NARROW_BOUND, _HALF_WEIGHT_BOUND = 4, 2  # for 16-bit dtypes
 _NARROW = (DataType.FLOAT16, DataType.BF16)
 
 
 def filled(
     inputs: Mapping[str, TensorCase], kind: Kind, *, gradient: str, longest: int, weight: str = ""
 ) -> dict[str, TensorCase]:
-    """The inputs with their fills; what a fill says of blocks stays.
+    """The inputs with their fills; a fill's blocks stay.
 
     Args:
-        inputs: By name.
-        kind: Of all fills.
+        inputs: Inputs by name.
+        kind: Kind of all fills.
         gradient: The input that is a factor of every product.
         longest: Products in the longest sum, K.
-        weight: The input that is a weight, if there is one.
+        weight: The input that is a weight, or "".
     """
     bounds = {name: _bound(name, tensor, gradient, weight) for name, tensor in inputs.items()}
     others = [bound for name, bound in bounds.items() if name != gradient]

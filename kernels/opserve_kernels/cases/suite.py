@@ -9,19 +9,19 @@ from opserve_kernels.cases.case import Case, Json, canonical
 from opserve_kernels.cases.reading import NAME_CHARACTERS, case_of, parse_object, refusal
 
 REVISION = 1  # of the form, and of the arithmetic of fills
-CASES_LIMIT = 100_000  # of a suite that is read
+CASES_LIMIT = 100_000  # cases of a suite in a file, at most
 SEED_LIMIT = 2**63 - 1
 _HEADER = {"suite", "revision", "seed", "cases", "digest"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Cases, with the seed that their inputs are drawn by.
+    """Cases, with the seed of their inputs.
 
     Attributes:
-        name: Of the suite.
-        seed: Of the inputs.
-        cases: No two of them with one id.
+        name: Name of the suite.
+        seed: Seed of the inputs.
+        cases: Cases, each id once.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Suite:
 
     @property
     def digest(self) -> str:
-        """Of the lines of all cases: equal digests are equal suites, but for name and seed."""
+        """Digest of all cases' lines: equal for suites that differ in name and seed alone."""
         total = sha256()
         for line in _lines(self):
             total.update(line.encode())
@@ -39,7 +39,7 @@ class Suite:
 
 
 def write_suite(suite: Suite) -> str:
-    """The suite as text, a final line end included."""
+    """The suite as text, with a line end behind the last line."""
     header: Json = {
         "suite": suite.name,
         "revision": REVISION,
@@ -51,7 +51,7 @@ def write_suite(suite: Suite) -> str:
 
 
 def read_suite(text: str) -> Suite:
-    """The suite of a text; a header may lack all but its name.
+    """The suite in a text; a header requires only a name.
 
     Raises:
         InvalidArgument: 100000; the message names the line, what was given and what is allowed.
@@ -75,13 +75,13 @@ def read_suite(text: str) -> Suite:
 
 
 def check_seed(seed: int) -> None:
-    """Refuses what is no seed (InvalidArgument, 100000)."""
+    """Rejects an invalid seed (InvalidArgument, 100000)."""
     if not 0 <= seed <= SEED_LIMIT:
         raise refusal("seed", given=seed, allowed=f"0 to {SEED_LIMIT}")
 
 
 def matches(case: Case, patterns: Collection[str]) -> bool:
-    """Whether a pattern with *, ? and [...] is that of the case's id, source or one of its tags."""
+    """Whether a pattern with *, ? and [...] matches the case's id, source or one of its tags."""
     names = (case.id, case.source, *case.tags)
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 

@@ -1,4 +1,4 @@
-"""The suites smoke, standard and exhaustive: what the operators' contracts offer, tried."""
+"""The suites smoke, standard and exhaustive, made from the operators' contracts."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
@@ -16,18 +16,18 @@ from opserve_kernels.operators import OPERATOR_NAMES
 from opserve_kernels.tensor import DataType
 
 STANDARD_LIMIT, EXHAUSTIVE_LIMIT = 150_000_000, 20_000_000_000
-"""Multiply-adds of a case at most."""
+"""Multiply-adds of a case, at most."""
 _SMOKE_LIMIT = 5_000_000
-_ELEMENTS_LIMIT = 1 << 21  # of a tensor, but in `exhaustive`: drawing and judging cost time too
+_ELEMENTS_LIMIT = 1 << 21  # of a tensor, except in `exhaustive`: drawing and judging cost time too
 _NETWORKS_LIMIT = 1_500_000_000  # multiply-adds of all layers of networks in `standard`
-_SMOKE_STEP, _ELSEWHERE_STEP = 2, 4  # one form of so many
+_SMOKE_STEP, _ELSEWHERE_STEP = 2, 4  # one form of this many
 _DRAWN, _DRAWN_EXHAUSTIVE = 30, 100
 _REAL = (Kind.NORMAL, Kind.UNIFORM, Kind.OFFSET, Kind.TINY, Kind.OUTLIERS, Kind.SPECIAL)
 _EVERY_KIND_FORMS = ("plain", "2-D plain", "all of them", "2-D all of them")
 
 
 def smoke(seed: int = 0) -> Suite:
-    """A look at everything, in seconds: some forms and rows of each operator, in integers."""
+    """Some forms and rows of each operator, in integers: seconds of work."""
     found = chain.from_iterable(map(_smoke_cases, OPERATOR_NAMES))
     return _suite("smoke", seed, found, _SMOKE_LIMIT)
 
@@ -54,7 +54,7 @@ SUITES: Mapping[str, Callable[[int], Suite]] = {
 
 
 def _suite(name: str, seed: int, cases: Iterator[Case], limit: int) -> Suite:
-    """The cases within a limit, the first of equal ones."""
+    """The cases within a limit, without repetitions."""
     by_id: dict[str, Case] = {}
     for case in cases:
         if multiply_adds(case) <= limit and (name == "exhaustive" or _is_small(case)):
@@ -63,7 +63,7 @@ def _suite(name: str, seed: int, cases: Iterator[Case], limit: int) -> Suite:
 
 
 def _is_small(case: Case) -> bool:
-    """Whether it is refused, or no tensor of it is large."""
+    """Whether a case must be rejected, or has no large tensor."""
     sizes = (tensor.storage_elements for tensor in case.tensors.values())
     return case.is_refused or max(sizes) <= _ELEMENTS_LIMIT
 
@@ -95,7 +95,7 @@ def _standard_cases(operator: str, seed: int) -> Iterator[Case]:
 
 
 def _every_kind(operator: str, forms: list[Form]) -> Iterator[Case]:
-    """The plain call and that of everything at once, in every dtype, profile and fill."""
+    """The plain call, and the call with everything at once, in every dtype, profile and fill."""
     chosen = [form for form in forms if form.name in _EVERY_KIND_FORMS]
     for form in chosen:
         for profile, support in cases_of(operator).support.items():
@@ -115,7 +115,7 @@ def _exhaustive_cases(operator: str, seed: int) -> Iterator[Case]:
 
 
 def _tried(operator: str, form: Form, profile: str, place: int, kind: Kind) -> Iterator[Case]:
-    """The form in the profile's dtypes by turns, the first from that turn on that is offered."""
+    """The form in the profile's dtypes by turns: the first supported one from that turn on."""
     dtypes = cases_of(operator).support[profile].dtypes
     for turn in range(len(dtypes)):
         found = list(_in_dtype(form, profile, dtypes[(place + turn) % len(dtypes)], kind))
@@ -125,7 +125,7 @@ def _tried(operator: str, form: Form, profile: str, place: int, kind: Kind) -> I
 
 
 def _in_dtype(form: Form, profile: str, dtype: DataType, kind: Kind) -> Iterator[Case]:
-    """The case, if the profile offers it."""
+    """The case, if the profile supports it."""
     case = offered(form.in_dtype(dtype).case(Setting(profile=profile, kind=kind)))
     if case is not None and follows_the_page(case):
         yield case
@@ -146,7 +146,7 @@ def _all_layers() -> Iterator[Case]:
 
 
 def _layers(kind: Kind) -> Iterator[Case]:
-    """By turns in the dtypes that such networks are trained in."""
+    """Layers, in the dtypes that such networks are trained in by turns."""
     for operator, cases in all_cases().items():
         profile = _first(operator)
         dtypes = cases.support[profile].dtypes

@@ -1,4 +1,4 @@
-"""The sums that an output consists of: how long, what they pass through, what they cost."""
+"""The sums of an output: their length, their roundings, and their cost."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,19 @@ _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
-    """The sums that an output of a case consists of.
+    """The sums of an output of a case.
 
     Attributes:
         output: Name of the tensor.
         terms: Products in the longest sum, K.
-        accumulator: The dtype that sums are kept in, as NumPy spells it.
-        roundings: The dtypes that a complete sum passes through before its own, in order.
+        accumulator: The dtype of partial sums, as NumPy spells it.
+        roundings: The dtypes that a complete sum is rounded to before its own, in order.
         saturates: Whether a result beyond FLOAT16's range becomes its greatest value.
-        axes: What each axis means: "n", "c", "d", "h", "w"; of a weight "k", "c", "kd", "kh", "kw".
+        axes: Meaning of each axis: "n", "c", "d", "h", "w"; for a weight "k", "c", "kd", "kh",
+            "kw".
         multiply_adds: Products in all sums together.
         is_exact: Whether every order of summing gives the same bits, rounded once to the output's
-            dtype: integers that pass through no narrower one.
+            dtype: integers that are rounded to no narrower dtype.
     """
 
     output: str
@@ -38,13 +39,13 @@ class Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Products:
-    """The products that make up an output.
+    """The products of an output.
 
     Attributes:
-        axes: What each axis of the output means, as Sum has it.
+        axes: Meaning of each axis of the output, as in Sum.
         terms: Products in the longest sum, K.
         multiply_adds: Products in all sums together.
-        passed: What a sum is rounded to first.
+        passed: The dtype that a sum is rounded to first.
         clamps: Whether a FLOAT16 result stays within its range on every profile.
     """
 
@@ -56,12 +57,12 @@ class Products:
 
 
 def sum_of(case: Case, output: str, products: Products, *, gradient: str) -> Sum:
-    """An output's sums, with what follows from profile and dtypes.
+    """An output's sums, with the properties that follow from profile and dtypes.
 
     Args:
         case: The call.
         output: Name of the tensor.
-        products: Of the output.
+        products: Products of the output.
         gradient: The input that is a factor of every product.
     """
     profile, dtype = PROFILES[case.profile], case.tensors[output].dtype

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what broke, what was mended, what is left out, what drifts."""
+"""Comparison of two runs: new failures, repairs, skipped cases and drifts."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,11 +8,11 @@ from typing import Any
 from opserve_kernels.status import ExitStatus
 from opserve_kernels.verdict.verdict import GOOD, Status
 
-DRIFT = 0.25  # of the tolerance; right results that come nearer to its end by more are news
+DRIFT = 0.25  # of the tolerance: a right result that approaches its end by more is a drift
 
 
 class Change(StrEnum):
-    """What became of a case since an earlier run."""
+    """The change of a case since an earlier run."""
 
     NEW_FAILURE = "new failure"
     STILL_FAILING = "still failing"
@@ -25,10 +25,10 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a case in a run.
+    """The result of a case in a run.
 
     Attributes:
-        status: Of the verdict.
+        status: Status of the verdict.
         worst: The greatest used fraction of the tolerance, of all outputs.
     """
 
@@ -38,11 +38,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """What became of the cases of a run.
+    """The results of the cases of a run.
 
     Attributes:
-        digest: Of the suite.
-        by_case: By the case's id, in the run's order.
+        digest: Digest of the suite.
+        by_case: Results by the case's id, in the run's order.
     """
 
     digest: str
@@ -66,15 +66,15 @@ class Drift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What differs, by ids of cases.
+    """The differences, by ids of cases.
 
     Attributes:
         same_suite: Whether both runs are of suites with equal digests.
-        new_failures: That did not fail before, or were not tried.
-        fixed: That failed before and pass.
-        newly_skipped: That were judged before and are left out now.
-        drifts: The largest first.
-        missing: How many of the earlier run's cases were not chosen now.
+        new_failures: Cases that fail now, and passed or were not tried before.
+        fixed: Cases that failed before and pass now.
+        newly_skipped: Cases that were judged before and are skipped now.
+        drifts: Drifts, the largest first.
+        missing: Number of the earlier run's cases that were not chosen now.
     """
 
     same_suite: bool = True
@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if something is worse than before; a drift is not."""
+        """Returns 1 if a case is worse than before; a drift is not."""
         is_worse = bool(self.new_failures or self.newly_skipped)
         return ExitStatus.FAILED if is_worse else ExitStatus.DONE
 
@@ -96,7 +96,7 @@ class Comparison:
 
 
 def change(before: Outcome | None, now: Outcome) -> Change:
-    """What became of a case; it was not tried before where that is None."""
+    """The change of a case; `before` is None if it was not tried."""
     if before is None:
         return Change.NEW_CASE
     was_good, was_passed = before.status in GOOD, before.status is Status.PASSED
@@ -111,7 +111,7 @@ def change(before: Outcome | None, now: Outcome) -> Change:
 
 
 def compare(before: Outcomes, now: Outcomes) -> Comparison:
-    """The second run against the first."""
+    """Compares the second run with the first."""
     older, newer = before.by_case, now.by_case
     changes = {case: change(older.get(case), outcome) for case, outcome in newer.items()}
     by_change = {kind: tuple(case for case in newer if changes[case] is kind) for kind in Change}

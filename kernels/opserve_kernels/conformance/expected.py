@@ -1,4 +1,4 @@
-"""Expected values of a case: what the profile `reference` is asked, and what is kept of it."""
+"""Expected values of a case: the calls of the profile `reference`, and the cache of results."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from opserve_kernels.cases.reference_calls import (
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Arrays, Expected, Standards
 
 REFERENCE_RULES: Final = "warn"
-"""Documented rules of sessions on the reference: what a call computes is known, whatever the
-vendor's page says of it; whether it is refused is for the target's sessions to decide."""
+"""Documented rules of sessions on the reference: calls that break page rules are computed, too.
+The target's sessions decide whether such calls are rejected."""
 _VALUES, _MAGNITUDES = "values.", "magnitudes."
 
 
@@ -33,8 +33,8 @@ class Shelf:
     """The folder of expected values.
 
     Attributes:
-        folder: On disk.
-        limit_bytes: Of all files.
+        folder: The folder on disk.
+        limit_bytes: Bytes of all files.
     """
 
     folder: Path
@@ -43,12 +43,12 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Expected values of a call, as the reference has computed them.
+    """Expected values of a call, as computed by the reference.
 
     Attributes:
-        key: Of them on the shelf.
-        projection: What sums of an output they are; None if they are outputs.
-        arrays: What is kept of them.
+        key: Their key in the cache.
+        projection: The projection that they are; None for outputs themselves.
+        arrays: The arrays to store.
     """
 
     key: str
@@ -58,15 +58,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A case that is to be judged.
+    """A case to judge.
 
     Attributes:
         case: The case.
-        seed: Of its inputs.
+        seed: Seed of its inputs.
         contract: Revision of the operator's contract.
-        standards: Reported besides.
-        shelf: Where expected values are kept.
-        answers: All of them, if they were not there.
+        standards: Standards to report besides.
+        shelf: The folder of expected values.
+        answers: All expected values, if they were not stored.
     """
 
     case: Case
@@ -82,9 +82,9 @@ class Question:
     """A call for the reference.
 
     Attributes:
-        kept_as: What its answer is kept as: "values." or "magnitudes.".
+        kept_as: Prefix of the stored result: "values." or "magnitudes.".
         case: The call, on the profile `reference`.
-        storages: Flat memory of its tensors before it, by name.
+        storages: Flat memory of its tensors before the call, by name.
     """
 
     kept_as: str
@@ -94,11 +94,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Questions whose answers are kept together.
+    """Calls whose results are stored together.
 
     Attributes:
-        key: Of the expected values on the shelf.
-        projection: What sums of an output they are; None if they are outputs.
+        key: Key of the expected values in the cache.
+        projection: The projection that they are; None for outputs themselves.
         questions: Calls of the profile `reference`.
     """
 
@@ -109,10 +109,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """Nothing can be said before the reference has answered.
+    """The judgement needs results of the reference first.
 
     Attributes:
-        calls: All that give the expected values of a case.
+        calls: All calls that give the expected values of a case.
     """
 
     calls: tuple[Asked, ...]
@@ -121,12 +121,12 @@ class Unanswered:
 def expected_values(
     task: Task, inputs: Callable[[], Arrays], *, sized: Collection[str]
 ) -> dict[str, Expected] | Unanswered:
-    """By output: those of the task's answers, which are kept from then on, or those on the shelf.
+    """Expected values by output: those of the task, which are stored now, or stored ones.
 
     Args:
-        task: Which.
-        inputs: Gives the case's inputs, where expected values are looked for.
-        sized: The outputs whose magnitudes are wanted.
+        task: The case.
+        inputs: Function that returns the case's inputs, on a cache miss.
+        sized: Outputs whose magnitudes are needed.
     """
     cache = _cache(task.shelf)
     found: dict[str, Expected] = {}
@@ -153,11 +153,12 @@ def expected_values(
 async def answers_to(
     calls: Sequence[Asked], ask: Callable[[Question], Awaitable[Arrays]]
 ) -> Sequence[Answer]:
-    """The answers to all questions, asked one after the other.
+    """Runs all calls on the reference, one after the other.
 
     Args:
-        calls: The questions.
-        ask: Makes a call on a device of `reference`; flat memory of the outputs after it, by name.
+        calls: The calls.
+        ask: Function that makes a call on a device of `reference` and returns the flat memory of
+            the outputs, by name.
     """
     answers: list[Answer] = []
     for call in calls:
@@ -169,7 +170,7 @@ async def answers_to(
 
 
 def questions_of(call: ReferenceCall) -> Iterator[Question]:
-    """One for the values, and one for the magnitudes if they are wanted."""
+    """The call for the values, and the one for the magnitudes if they are needed."""
     operands = {name: widened(operand) for name, operand in call.operands.items()}
     yield _question(_VALUES, call.case, operands)
     if call.sized:
@@ -178,7 +179,7 @@ def questions_of(call: ReferenceCall) -> Iterator[Question]:
 
 
 def kept_arrays(question: Question, storages: Arrays) -> dict[str, Array]:
-    """What is kept of an answer, flat memory of the outputs, by name."""
+    """The arrays to store from the flat memory of the outputs, by name."""
     case = question.case
     return {
         question.kept_as + name: view_of(storages[name], case.tensors[name])
@@ -187,7 +188,7 @@ def kept_arrays(question: Question, storages: Arrays) -> dict[str, Array]:
 
 
 def expected_in(arrays: Arrays, projection: Projection | None) -> dict[str, Expected]:
-    """The expected values of the outputs of a call, of the arrays that were kept."""
+    """The expected values of a call's outputs in stored arrays."""
     values = {
         name.removeprefix(_VALUES): array
         for name, array in arrays.items()
@@ -202,7 +203,7 @@ def expected_in(arrays: Arrays, projection: Projection | None) -> dict[str, Expe
 
 
 def arrays_in(expected: Mapping[str, Expected]) -> dict[str, Array]:
-    """Expected values as a file has them: values.NAME, and magnitudes.NAME where there are any."""
+    """Expected values as arrays of a file: values.NAME, and magnitudes.NAME if there are any."""
     arrays: dict[str, Array] = {_VALUES + name: one.values for name, one in expected.items()}
     for name, one in expected.items():
         if one.magnitudes is not None:

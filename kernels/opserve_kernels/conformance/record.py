@@ -1,4 +1,4 @@
-"""The record of a run: its results as a history has them, and their counts."""
+"""The record of a run: results for a history, and their counts."""
 
 import json
 from collections import Counter
@@ -11,23 +11,23 @@ from opserve_kernels.verdict.json_form import to_json
 from opserve_kernels.verdict.verdict import Status, Verdict
 
 WORST = 1e9
-"""Stands for all that is more: infinity has no number in JSON."""
+"""Replaces everything greater: JSON has no number for infinity."""
 REASON_CHARACTERS, VERDICT_CHARACTERS = 1024, 2**17
 """Limits of a result in a history: a verdict has at most a few maps of 1024 cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What became of a case.
+    """The result of a case.
 
     Attributes:
         case: Its id.
-        status: Of the verdict.
-        reason: In one sentence.
+        status: Status of the verdict.
+        reason: The reason in one sentence.
         worst: The greatest used fraction of the tolerance, at most WORST.
-        seconds: From the call to its end.
-        verdict: All of it, JSON, with the `warnings` of the call; empty of a case that passed
-            without one.
+        seconds: Duration of the call.
+        verdict: The whole verdict as JSON, with the `warnings` of the call; empty for a case that
+            passed without one.
     """
 
     case: str = ""
@@ -39,7 +39,7 @@ class CaseResult:
 
     @property
     def outcome(self) -> Outcome:
-        """What another run is compared with."""
+        """The result for comparison with another run."""
         return Outcome(status=Status(self.status), worst=self.worst)
 
 
@@ -79,12 +79,12 @@ def slim(verdict: Verdict) -> Verdict:
 def result_of(
     verdict: Verdict, *, seconds: float = 0.0, warnings: Sequence[Mapping[str, Any]] = ()
 ) -> CaseResult:
-    """What is kept of a verdict.
+    """The result of a case from its verdict.
 
     Args:
-        verdict: On the case.
-        seconds: That the call took.
-        warnings: Broken rules of the vendor's page, of a call that was accepted all the same.
+        verdict: Verdict on the case.
+        seconds: Duration of the call.
+        warnings: Broken rules of the vendor's page, for a call that was accepted nevertheless.
     """
     form: dict[str, Any] = {}
     if warnings:

@@ -14,9 +14,9 @@ class Wanted:
     """Conditions on a case; an empty one excludes nothing.
 
     Attributes:
-        operators: Only cases of these.
-        patterns: Only cases that one of them matches (matches).
-        profile: Only cases of this one.
+        operators: Accept only cases of these operators.
+        patterns: Accept only cases that match one of these patterns (matches).
+        profile: Accept only cases of this profile.
 
     Raises:
         InvalidArgument: 100000, no operator has that name: a misspelt one would select nothing.
@@ -27,7 +27,7 @@ class Wanted:
     profile: str = ""
 
     def __post_init__(self) -> None:
-        """Refuses an unknown operator."""
+        """Rejects an unknown operator."""
         for operator in self.operators:
             if operator not in OPERATOR_NAMES:
                 allowed = ", ".join(OPERATOR_NAMES)

@@ -1,4 +1,4 @@
-"""The target of a trial: what makes the calls of cases, and what may come of a call."""
+"""The target of a trial: the maker of a case's calls, and the possible outcomes of a call."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from opserve_kernels.verdict.verdict import Code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """The target computed something.
+    """The target computed a result.
 
     Attributes:
-        outputs: Arrays by output of the case; one that is missing was not written. None means that
-            all of them lie in `storages`.
-        storages: Memory after the call by tensor, gaps and all, where the target has it.
-        seconds: From the call to its end.
-        warnings: Broken rules of the vendor's page, of a target that accepts such calls.
+        outputs: Arrays by output of the case; a missing one was not written. None means that all of
+            them are in `storages`.
+        storages: Memory after the call by tensor, with gaps, if the target has it.
+        seconds: Duration of the call.
+        warnings: Broken rules of the vendor's page, from a target that accepts such calls.
     """
 
     outputs: Mapping[str, Array] | None = None
@@ -31,7 +31,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The target refused the call."""
+    """The target rejected the call."""
 
     code: Code
     reason: str
@@ -55,10 +55,10 @@ Outcome = Ran | Refused | Missing | Broken
 
 
 class Target(Protocol):
-    """The subject of a trial, wherever it runs."""
+    """The subject of a trial, local or remote."""
 
     def skips(self, case: Case) -> str:
-        """Why a case is not tried; "" if it is."""
+        """The reason why a case is not tried; "" if it is tried."""
         ...
 
     async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
@@ -66,14 +66,14 @@ class Target(Protocol):
 
         Args:
             case: The call.
-            before: Flat memory of every tensor before the call, gaps and all: inputs filled,
-                outputs full of NaN; it stays as it is. Nothing of a call that must be refused: its
-                tensors may be too large to exist.
-            read: The tensors whose memory is wanted after the call.
+            before: Flat memory of every tensor before the call, with gaps: inputs filled, outputs
+                full of NaN; it is not modified. Empty for a call that must be rejected: its tensors
+                may be too large to exist.
+            read: Tensors whose memory is needed after the call.
         """
         ...
 
 
 def without_codes(case: Case) -> str:
-    """Why a target that refuses no call with a status code skips a case; "" if it does not."""
+    """The reason why a target without status codes skips a case; "" if it does not."""
     return "the target refuses nothing with a status code" if case.is_refused else ""

@@ -1,6 +1,6 @@
-"""The trial of a case: drawn, run on the target as often as wanted, judged.
+"""The trial of a case: draw inputs, run the target as often as requested, judge.
 
-Client and service try cases here alike; each brings a target, and a backend that computes.
+Client and service share this code; each provides a target, and a backend that computes.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class Backend(Protocol):
     """The computing side of a trial."""
 
     async def do(self, work: Callable[[], ResultT]) -> ResultT:
-        """The result of a function that draws or judges; another process may carry it out."""
+        """Returns the result of a function that draws or judges; another process may run it."""
         ...
 
     async def answers(self, calls: Sequence[Asked]) -> Sequence[Answer]:
@@ -45,9 +45,9 @@ class Tried:
     """The result of a trial.
 
     Attributes:
-        verdict: On the case.
-        seconds: The shortest call; 0 where there was none.
-        warnings: Broken rules of the vendor's page, of a call that was accepted all the same.
+        verdict: Verdict on the case.
+        seconds: Duration of the shortest call; 0 without one.
+        warnings: Broken rules of the vendor's page, for a call that was accepted nevertheless.
     """
 
     verdict: Verdict
@@ -60,10 +60,10 @@ class Trial:
     """Tries cases; any number at once.
 
     Attributes:
-        target: What is tried.
-        backend: What computes besides.
+        target: The target.
+        backend: The backend for all other computation.
         warns: Whether the target accepts calls that break a rule of the vendor's page alone.
-        repeats: Equal calls, whose bits must be equal.
+        repeats: Number of equal calls, whose bits must be equal.
     """
 
     target: Target
@@ -90,7 +90,7 @@ class Trial:
         )
 
     async def _runs(self, case: Case, before: Arrays) -> list[Ran] | Refused | Missing | Broken:
-        """Equal calls, until one leaves other bits than the first: only those two are kept."""
+        """Runs equal calls until one differs in bits from the first, then keeps only those two."""
         runs: list[Ran] = []
         for _ in range(self.repeats):
             outcome = await self.target.run(case, before, read=case.written if runs else before)
@@ -119,7 +119,7 @@ class Trial:
                 assert_never(outcome)
 
     def _accepted(self, task: Task, ran: Ran) -> Tried:
-        """Of a call that must be refused: a warning of its rule is as good as the code."""
+        """The result of an accepted call that must be rejected: a warning of its rule is enough."""
         codes = (
             Code(number=broken.code, name=broken.name)
             for broken in ran.warnings
@@ -140,7 +140,7 @@ def unjudged(case: Case, contract: str, status: Status, reason: str) -> Verdict:
 async def settled(
     backend: Backend, task: Task, work: Callable[[Task], ResultT | Unanswered]
 ) -> ResultT:
-    """The result of work on a task, once the reference has answered its questions."""
+    """Returns the result of work on a task, with the reference's results if it needs them."""
     found = await backend.do(partial(work, task))
     if isinstance(found, Unanswered):
         answered = replace(task, answers=await backend.answers(found.calls))
@@ -150,7 +150,7 @@ async def settled(
 
 
 def verdict_on_runs(task: Task, before: Arrays, runs: Sequence[Ran]) -> Verdict | Unanswered:
-    """The verdict on equal calls, of which the first has left all memory that is known."""
+    """The verdict on equal calls, of which the first has all memory that is known."""
     case = task.case
     outputs = [_outputs(case, run) for run in runs]
     results = Results(outputs=outputs, before=before, after=runs[0].storages)
@@ -158,12 +158,12 @@ def verdict_on_runs(task: Task, before: Arrays, runs: Sequence[Ran]) -> Verdict 
 
 
 def verdict_on(task: Task, inputs: Callable[[], Arrays], results: Results) -> Verdict | Unanswered:
-    """The verdict on what calls left.
+    """The verdict on the results of calls.
 
     Args:
         task: The case.
-        inputs: Gives its inputs, where expected values are looked for.
-        results: What the calls left.
+        inputs: Function that returns its inputs, on a cache miss.
+        results: Results of the calls.
     """
     expected = expected_values(task, inputs, sized=sized_outputs(task.case))
     if isinstance(expected, Unanswered):
@@ -186,7 +186,7 @@ def _is_same(case: Case, first: Ran, other: Ran) -> bool:
 
 
 def _has_same_bits(one: Array | None, two: Array | None) -> bool:
-    """Without a copy of contiguous arrays: the loop of a service may wait for it."""
+    """Compares without a copy of contiguous arrays: a service's event loop may wait for it."""
     if one is None or two is None:
         return one is two
     if (one.dtype, one.shape) != (two.dtype, two.shape) or one.dtype.hasobject:

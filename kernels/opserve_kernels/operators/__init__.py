@@ -1,4 +1,4 @@
-"""The operators: a folder each, with everything that the rest of the system needs of one."""
+"""The operators: one folder each, with everything that the rest of the system needs."""
 
 from importlib import import_module
 from types import ModuleType
@@ -14,9 +14,9 @@ OPERATOR_NAMES = (
 
 
 def module_of(operator: str, part: str) -> ModuleType:
-    """A module of an operator's folder: "schema", "operator", "cases", ...
+    """Imports a module of an operator's folder: "schema", "operator", "cases", ...
 
-    By name, so that operators share modules that look up others and still import none of them.
+    Modules that operators share look others up by name, so they import no operator themselves.
     """
     return import_module(f"{__name__}.{operator}.{part}")
 

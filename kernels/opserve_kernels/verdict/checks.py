@@ -1,4 +1,4 @@
-"""The checks beside the values: what was written, what was left alone, what comes out again."""
+"""Checks besides the values: elements written, memory left unchanged, repeatability."""
 
 from collections.abc import Sequence
 
@@ -8,51 +8,51 @@ from numpy.typing import NDArray
 from opserve_kernels.verdict.dtypes import Doubles, Given
 from opserve_kernels.verdict.verdict import Check, Index, Status
 
-LISTED = 10  # elements that a check names
+LISTED = 10  # elements that a check lists
 _Mask = NDArray[np.bool]
 
 
 def check_written(tensor: str, given: Given, expected: Doubles, unwritten: Given) -> Check:
     """Whether an output that was filled with a NaN was written everywhere.
 
-    Where the expected value is a NaN, a NaN that was left cannot be told from one that was written
-    if their bits are the same.
+    Where the expected value is a NaN, an unwritten NaN is indistinguishable from a written one of
+    the same bits.
 
     Args:
         tensor: Its name.
         given: The output after the call.
         expected: Its expected values.
-        unwritten: What it was filled with before: an array of the same dtype with one element.
+        unwritten: Initial value of the output: an array of the same dtype with one element.
     """
     left = (_bits(given) == _bits(unwritten).reshape(())) & ~np.isnan(expected)
     return _check("written", tensor, left, wrong="were not written", right="was written everywhere")
 
 
 def check_gaps(tensor: str, before: Given, after: Given, reached: _Mask) -> Check:
-    """Whether storage that belongs to no element of a strided output is as it was.
+    """Whether storage that belongs to no element of a strided output is unchanged.
 
     Args:
         tensor: Its name.
         before: The flat storage before the call.
         after: The same after it.
-        reached: Which elements of the storage are the output's (reached_by).
+        reached: Elements of the storage that belong to the output (reached_by).
     """
     changed = (_bits(before) != _bits(after)) & ~reached
     return _check("gaps", tensor, changed, wrong="between elements changed", right="has its gaps")
 
 
 def check_untouched(tensor: str, before: Given, after: Given) -> Check:
-    """Whether an input, or an output that a mask leaves out, is as it was, bit by bit."""
+    """Whether an input, or an output that a mask leaves out, is unchanged, bit by bit."""
     changed = _bits(before) != _bits(after)
     return _check("untouched", tensor, changed, wrong="changed", right="is as it was")
 
 
 def check_repeats(tensor: str, runs: Sequence[Given]) -> Check:
-    """Whether equal calls gave equal bits: if not, the case is NONDETERMINISTIC.
+    """Whether equal calls have equal bits: if not, the case is NONDETERMINISTIC.
 
     Args:
         tensor: Name of the output.
-        runs: What each call wrote.
+        runs: The output of each call.
     """
     differs = np.zeros(runs[0].shape, np.bool)
     for run in runs[1:]:
@@ -68,11 +68,11 @@ def check_repeats(tensor: str, runs: Sequence[Given]) -> Check:
 
 
 def reached_by(elements: int, shape: Index, strides: Index, offset: int) -> _Mask:
-    """Which elements of a flat storage a view has.
+    """The elements of a flat storage that belong to a view.
 
     Args:
-        elements: Of the storage.
-        shape: Of the view.
+        elements: Elements of the storage.
+        shape: Shape of the view.
         strides: Elements between neighbours, by dimension.
         offset: Elements before the first one of the view.
     """

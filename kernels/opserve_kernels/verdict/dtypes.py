@@ -1,4 +1,4 @@
-"""The dtypes that outputs have: their limits, rounding to them, and distances in units of them."""
+"""Dtypes of outputs: their limits, rounding to them, and distances in their units."""
 
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ class Dtype:
     """A binary floating-point dtype with infinities.
 
     Attributes:
-        name: NumPy's.
-        digits: Bits of the significand, the hidden one too.
-        least_exponent: Power of two that the smallest subnormal number is.
-        greatest: Its largest finite number.
+        name: NumPy's name.
+        digits: Bits of the significand, with the hidden one.
+        least_exponent: Exponent of the smallest subnormal number, a power of two.
+        greatest: The largest finite number.
         bits: The unsigned integer of its width.
     """
 
@@ -35,12 +35,12 @@ class Dtype:
 
     @property
     def half_step(self) -> float:
-        """The greatest absolute error of rounding a subnormal number; 0 where no float64 is it."""
+        """The greatest absolute error of rounding a subnormal number; 0 if no float64 equals it."""
         return float(np.ldexp(1.0, self.least_exponent - 1))
 
     @property
     def overflow(self) -> float:
-        """The smallest magnitude that rounds to infinity; of float64, which none does, infinite."""
+        """The smallest magnitude that rounds to infinity; infinite for float64, which has none."""
         exponent = int(np.frexp(self.greatest)[1])
         return self.greatest + float(np.ldexp(1.0, exponent - self.digits - 1))
 
@@ -74,7 +74,7 @@ DTYPES = {
 
 
 def rounded(values: Doubles, dtype: Dtype) -> Given:
-    """To the nearest value of a dtype in one step, ties to even; beyond the range infinite."""
+    """Rounds to the nearest value of a dtype, once, ties to even; infinite beyond the range."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if dtype.name == "bfloat16":
             return _to_odd(values).astype(ml_dtypes.bfloat16)
@@ -82,13 +82,13 @@ def rounded(values: Doubles, dtype: Dtype) -> Given:
 
 
 def widened(values: Given) -> Doubles:
-    """As float64; of a NaN that signals without a warning."""
+    """Converts to float64; a signalling NaN raises no warning."""
     with np.errstate(invalid="ignore"):
         return values.astype(np.float64)
 
 
 def ulps(first: Given, second: Given, dtype: Dtype) -> Doubles:
-    """Values of a dtype from one number to another; -0 is +0, NaN is infinitely far."""
+    """Values of a dtype from one number to another; -0 equals +0, NaN is infinitely far."""
     (one, one_negative), (two, two_negative) = _places(first, dtype), _places(second, dtype)
     along = np.abs(one - two).astype(np.float64)
     across = one.astype(np.float64) + two  # of float64 too many for an int64
@@ -98,7 +98,7 @@ def ulps(first: Given, second: Given, dtype: Dtype) -> Doubles:
 
 
 def _to_odd(values: Doubles) -> NDArray[np.float32]:
-    """To float32 so that rounding once more errs no further: what is inexact gets an odd bit."""
+    """Rounds to float32 with an odd last bit if inexact, so that another rounding adds no error."""
     nearest = values.astype(np.float32)
     back = nearest.astype(np.float64)
     bits = nearest.view(np.uint32)
@@ -109,7 +109,7 @@ def _to_odd(values: Doubles) -> NDArray[np.float32]:
 
 
 def _places(values: Given, dtype: Dtype) -> tuple[NDArray[np.int64], NDArray[np.bool]]:
-    """How many values of a dtype lie between 0 and each number, and which are negative."""
+    """Number of values of a dtype between 0 and each number, and which numbers are negative."""
     sign = dtype.bits(1 << (np.dtype(dtype.bits).itemsize * 8 - 1))
     bits = np.ascontiguousarray(values).view(dtype.bits)
     return (bits & ~sign).astype(np.int64), bits >= sign

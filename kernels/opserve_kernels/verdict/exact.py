@@ -17,14 +17,14 @@ class Exact:
 
 
 def goal(expected: Doubles, dtype: Dtype, overflow: Overflow) -> Doubles:
-    """Expected values, within the dtype's range where the contract says so."""
+    """Expected values, kept within the dtype's range if the contract requires it."""
     if overflow is Overflow.SATURATED:
         return np.clip(expected, -dtype.greatest, dtype.greatest)
     return expected
 
 
 def as_stored(expected: Doubles, dtype: Dtype, overflow: Overflow) -> Given:
-    """What an output must hold of expected values."""
+    """Expected values as an output must store them."""
     return rounded(goal(expected, dtype, overflow), dtype)
 
 

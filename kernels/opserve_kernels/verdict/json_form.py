@@ -1,6 +1,6 @@
 """Verdicts as JSON and back; docs/reference/conformance-verdicts.md describes the form.
 
-Numbers that JSON has no name for are the texts "NaN", "Infinity" and "-Infinity".
+Numbers without a JSON form are the texts "NaN", "Infinity" and "-Infinity".
 """
 
 import math
@@ -12,21 +12,21 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from opserve_kernels.verdict.verdict import Verdict
 
-VERSION = 1  # of the form; a reader refuses others
+VERSION = 1  # of the form; a reader rejects other versions
 _STRANGE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 Json = Mapping[str, Any]
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as values that json.dumps takes, `allow_nan=False` too."""
+    """A verdict as values that json.dumps accepts, also with `allow_nan=False`."""
     return {"version": VERSION, **_written(verdict)}
 
 
 def from_json(form: Json) -> Verdict:
-    """The verdict that to_json made this of.
+    """The verdict that to_json turned into this form.
 
     Raises:
-        ValueError: Another version, or not such a form.
+        ValueError: Another version, or a malformed form.
     """
     try:
         if form.get("version") != VERSION:

@@ -1,4 +1,4 @@
-"""Arrays in, verdict out: an output against its expected values, a call's code, a whole case."""
+"""Verdicts from arrays: an output against its expected values, a call's code, a whole case."""
 
 from collections.abc import Sequence
 
@@ -31,11 +31,11 @@ def judge(
     """The verdict on an output.
 
     Args:
-        name: Of the output.
+        name: Name of the output.
         pair: The output and its expected values.
         rule: Exact() for operands that sum exactly in any order, else Rounding(...).
-        axes: What each axis means: "n", "c", "d", "h", "w", "kd", "kh", "kw" or any other name.
-        reported: What standards say of the output (vendor.standards.grade); gates count.
+        axes: Meaning of each axis: "n", "c", "d", "h", "w", "kd", "kh", "kw" or any other name.
+        reported: Results of standards (vendor.standards.grade); gates decide the verdict, too.
 
     Raises:
         ValueError: Axes or a magnitude that do not fit the output.
@@ -70,8 +70,8 @@ def judge_refusal(expected: Code | None, given: Code | None) -> StatusVerdict:
     """The verdict on a call's code.
 
     Args:
-        expected: The code it must be refused with; None if it must succeed.
-        given: The code it was refused with; None if it succeeded.
+        expected: The code that must reject it; None if it must succeed.
+        given: The code that rejected it; None if it succeeded.
     """
     if expected is None or given is None:
         same = expected is given
@@ -99,8 +99,8 @@ def conclude(
         case: The case's id.
         contract: Revision of the operator's contract.
         outputs: Verdicts on its outputs.
-        checks: What the checks say.
-        refusal: Of a case that is about a status code.
+        checks: Results of the checks.
+        refusal: Verdict on the status code, if the case requires one.
     """
     parts: list[Check | OutputVerdict | StatusVerdict] = [*checks, *outputs]
     parts += [] if refusal is None else [refusal]

@@ -1,4 +1,4 @@
-"""What somebody made of a case, judged against expected values: layers, standards and checks."""
+"""Judgement of a case's results against expected values: layers, standards and checks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ _EXACT = float(1 << 24)  # sums of magnitudes below it are the same in every ord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What an output must be.
+    """The expected values of an output.
 
     Attributes:
-        values: Never rounded.
-        magnitudes: The same sums over magnitudes, where sized_outputs names the output.
-        projection: Which sums of channels these are; None for the elements themselves.
+        values: The values, unrounded.
+        magnitudes: The same sums over magnitudes, if sized_outputs names the output.
+        projection: The sums of channels that these are; None for the elements themselves.
     """
 
     values: Doubles
@@ -55,11 +55,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standards:
-    """Standards beside our own layers, by name.
+    """Standards besides the project's own layers, by name.
 
     Attributes:
-        reported: What they say is told.
-        gates: Those of them that an output fails by, if they have numbers for it.
+        reported: Standards to report.
+        gates: Those that an output must meet, if they have numbers for it.
     """
 
     reported: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ def standards_of(reported: Sequence[str], gates: Sequence[str]) -> Standards:
     """Standards by their names, each once; gates are reported too.
 
     Raises:
-        InvalidArgument: 100000, there is no standard of a name.
+        InvalidArgument: 100000, a standard is unknown.
     """
     for parameter, names in (("standards", reported), ("gates", gates)):
         for name in names:
@@ -85,12 +85,12 @@ def standards_of(reported: Sequence[str], gates: Sequence[str]) -> Standards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What equal calls left.
+    """The results of equal calls.
 
     Attributes:
-        outputs: Of each call, arrays by output; the first are judged, the others must be equal.
-        before: Flat memory of every tensor before a call, gaps and all.
-        after: The same after the first call, of those tensors that are known.
+        outputs: For each call, arrays by output; the first are judged, the others must be equal.
+        before: Flat memory of every tensor before a call, with gaps.
+        after: The same after the first call, for tensors whose memory is known.
     """
 
     outputs: Sequence[Arrays]
@@ -99,16 +99,16 @@ class Results:
 
 
 def sized_outputs(case: Case) -> tuple[str, ...]:
-    """The outputs that a verdict needs magnitudes of: all but integers that are surely exact."""
+    """The outputs that a verdict needs magnitudes of: all except integers that are surely exact."""
     return tuple(one.output for one in sums_of(case) if not one.is_exact or _is_thinned(case))
 
 
 def judge_code(case: Case, given: Code | None, contract: str) -> Verdict:
-    """Of a call that must be refused, or that was refused though it must succeed.
+    """The verdict on a call that must be rejected, or was rejected though it must succeed.
 
     Args:
         case: The call.
-        given: What it was refused with; None if it succeeded.
+        given: The code that rejected it; None if it succeeded.
         contract: Revision of the operator's contract.
     """
     expected = Code(name=case.expect) if case.is_refused else None
@@ -123,14 +123,14 @@ def judge_case(
     contract: str,
     standards: Standards = NO_STANDARDS,
 ) -> Verdict:
-    """Of a call that succeeded.
+    """The verdict on a call that succeeded.
 
     Args:
         case: The call.
-        results: What came of it.
-        expected: By output.
+        results: Its results.
+        expected: Expected values by output.
         contract: Revision of the operator's contract.
-        standards: Told besides.
+        standards: Standards to report besides.
     """
     outputs: list[OutputVerdict] = []
     checks: list[Check] = []
@@ -156,7 +156,7 @@ def judge_case(
 def judge_output(
     case: Case, one: Sum, given: Array, expected: Expected, standards: Standards = NO_STANDARDS
 ) -> OutputVerdict:
-    """Of one output, by the layer that fits its sums."""
+    """The verdict on one output, by the layer that fits its sums."""
     if expected.projection is not None:
         return judge_projection(one.output, given, expected.values, expected.projection)
     overflow = Overflow.SATURATED if one.saturates else Overflow.INFINITE
@@ -171,7 +171,7 @@ def judge_output(
 
 
 def _wrong_form(case: Case, output: str, runs: Sequence[Arrays]) -> Check | None:
-    """A complaint where a call left no array of the right shape and dtype."""
+    """A failed check if a call left no array of the right shape and dtype."""
     tensor = case.tensors[output]
     dtype = NUMPY_DTYPES[tensor.dtype]
     for given in (run.get(output) for run in runs):
@@ -183,7 +183,7 @@ def _wrong_form(case: Case, output: str, runs: Sequence[Arrays]) -> Check | None
 
 
 def _is_exact(case: Case, one: Sum, expected: Expected) -> bool:
-    """With thinning every order gives the same bits all but always: the magnitudes tell."""
+    """With thinning, nearly every order gives the same bits: the magnitudes decide."""
     if not one.is_exact or not _is_thinned(case):
         return one.is_exact
     assert expected.magnitudes is not None, "sized_outputs names it"
@@ -205,7 +205,7 @@ def _rounding(one: Sum, expected: Expected) -> Rounding:
 
 
 def _memory_checks(case: Case, results: Results) -> Iterator[Check]:
-    """Of tensors whose memory is known: inputs, masked outputs, gaps."""
+    """Checks of tensors whose memory is known: inputs, masked outputs, gaps."""
     for name, storage in results.after.items():
         if name not in case.written:
             yield check_untouched(name, results.before[name], storage)

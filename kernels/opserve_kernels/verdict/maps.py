@@ -1,4 +1,4 @@
-"""Where an output uses how much of its tolerance: a histogram, and maps by axes."""
+"""Used fractions of an output's tolerance: a histogram, and maps by axes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from opserve_kernels.verdict.verdict import Bin, HeatMap
 
 SPATIAL_AXES = ("d", "h", "w")
 TAP_AXES = ("kd", "kh", "kw")
-CELLS = 1024  # of a map: what a page can show, and 10 kB of JSON
+CELLS = 1024  # cells of a map: a page can show them, and they take 10 kB of JSON
 _BINS = (
     ("none", 0.0),
     ("up to 1 %", 0.01),
@@ -28,7 +28,7 @@ BIN_ENDS = np.array([most for _, most in _BINS])
 
 
 def counted(used: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Elements of each bin."""
+    """Number of elements in each bin."""
     return np.bincount(np.searchsorted(BIN_ENDS, used, side="left"), minlength=BIN_ENDS.size)
 
 
@@ -41,7 +41,7 @@ def bins(counts: NDArray[np.int64]) -> tuple[Bin, ...]:
 
 
 def heat_maps(used: NDArray[np.float32], axes: Sequence[str]) -> tuple[HeatMap, ...]:
-    """The maps over planes, over positions and over taps, as far as an output has such axes.
+    """The maps over planes, over positions and over taps, for the axes that an output has.
 
     Args:
         used: Used fractions, an axis for each name.
@@ -82,7 +82,7 @@ def _map(used: NDArray[np.float32], axes: Sequence[str], kept: tuple[int, ...]) 
 
 
 def _steps(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """How many entries share a cell along each axis, so that a map has few enough cells."""
+    """Entries for each cell along each axis, so that a map has few enough cells."""
     steps = [1] * len(sizes)
     cells = list(sizes)
     while np.prod(cells, dtype=float) > CELLS:

@@ -1,4 +1,4 @@
-"""An output beside its expected values: what every layer and standard looks at."""
+"""An output with its expected values: the input of every layer and standard."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ class Pair:
     """An output and its expected values, of the same shape.
 
     Attributes:
-        given: What the target computed; its dtype is the output's.
-        expected: The right values in float64, never rounded.
-        overflow: What the contract makes of results beyond the dtype's range.
+        given: The target's output, in its own dtype.
+        expected: The right values in float64, unrounded.
+        overflow: The contract's rule for results beyond the dtype's range.
 
     Raises:
         ValueError: Shapes that differ, or a dtype that no output has.

@@ -1,6 +1,6 @@
 """The projection layer: sums of channels with random signs, instead of every element.
 
-A single wrong element is always seen, any others but for a chance of 2^-vectors
+A single wrong element is always detected; several are, except with probability 2^-vectors
 (opserve_kernels.cases.projection).
 """
 
@@ -20,10 +20,10 @@ def judge_projection(
     """The verdict on a large output of integer operands, by its projection alone.
 
     Args:
-        name: Of the output.
-        given: What the target computed.
-        expected: The projection of what is right, by the same signs.
-        projection: Which sums they are.
+        name: Name of the output.
+        given: The target's output.
+        expected: The projection of the right values, by the same signs.
+        projection: The sums that it takes.
 
     Raises:
         ValueError: Expected values of another shape than the projection's.

@@ -24,7 +24,7 @@ NAME, VERSION = "rounding", "1"
 SOURCE = "Higham and Mary, SIAM J. Sci. Comput. 41, 2019; docs/explanation/error-bounds.md"
 LAMBDA = 4.0  # of the probabilistic bound lambda * sqrt(K) * u on a sum of K products
 _EXPECTED_UNIT = 2.0**-53  # expected results are float64 sums
-_NO_BOUND = 2.0**1000  # finite, for its product with a magnitude of 0 to be 0
+_NO_BOUND = 2.0**1000  # finite, so that its product with a magnitude of 0 is 0
 _Mask = NDArray[np.bool]
 
 
@@ -33,12 +33,12 @@ class Rounding:
     """The rule for real operands.
 
     Attributes:
-        magnitude: The expected value sum over magnitudes, shaped as the expected values.
+        magnitude: Expected sums over magnitudes, shaped as the expected values.
         terms: Products in a sum, K.
-        operand_unit: Unit of the rounding of operands before their product, where those of the
-            expected value were not rounded: 2^-12 for HF32. Else 0.
-        accumulator: The dtype that sums are kept in.
-        roundings: The dtypes that a complete sum passes through before its own, in order.
+        operand_unit: Unit of the rounding of operands before their product, if the expected value's
+            operands were not rounded: 2^-12 for HF32. Else 0.
+        accumulator: The dtype of partial sums.
+        roundings: The dtypes that a complete sum is rounded to before its own, in order.
     """
 
     magnitude: Doubles
@@ -53,11 +53,11 @@ class Limits:
     """A rule's numbers for a dtype.
 
     Attributes:
-        slope: Of the magnitude, what a sum may be off before it is rounded.
-        floor: What it may be off besides.
-        accumulator: The dtype that sums are kept in.
-        formats: What a sum is rounded to, in order; the last one is the output's dtype.
-        overflow: What becomes of a result beyond the range.
+        slope: Error of a sum before it is rounded, relative to the magnitude.
+        floor: Its absolute part.
+        accumulator: The dtype of partial sums.
+        formats: Dtypes that a sum is rounded to, in order; the last one is the output's dtype.
+        overflow: Rule for a result beyond the range.
     """
 
     slope: float
@@ -68,12 +68,12 @@ class Limits:
 
     @property
     def narrowest(self) -> Dtype:
-        """The format that a sum leaves the range of first."""
+        """The format whose range a sum exceeds first."""
         return min(self.formats, key=lambda dtype: dtype.greatest)
 
 
 def limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
-    """The bound that holds but for a small probability."""
+    """The bound that holds except with a small probability."""
     accumulator = DTYPES[rule.accumulator]
     unit = accumulator.unit + _EXPECTED_UNIT
     return Limits(
@@ -86,7 +86,7 @@ def limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
 
 
 def proven_limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
-    """The bound that holds in any order of summation: gamma_K, the smaller one of few terms."""
+    """The bound that holds in any order of summation: gamma_K, the smaller one for few terms."""
     likely = limits(rule, dtype, overflow)
     error = rule.terms * (likely.accumulator.unit + _EXPECTED_UNIT)
     gamma = error / (1 - error) if error < 1 else _NO_BOUND
@@ -94,7 +94,7 @@ def proven_limits(rule: Rounding, dtype: Dtype, overflow: Overflow) -> Limits:
 
 
 def used_fractions(given: Doubles, expected: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
-    """|given - expected| divided by the tolerance; 0 or infinite where a number is missing."""
+    """|given - expected| divided by the tolerance; 0 or infinite if either is no number."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         slack = limit.slope * magnitude + limit.floor
         tolerance = _rounded_tolerance(slack, np.abs(expected), limit.formats)
@@ -108,7 +108,7 @@ def used_fractions(given: Doubles, expected: Doubles, magnitude: Doubles, limit:
 
 
 def _fractions(difference: Doubles, tolerance: Doubles) -> Doubles:
-    """0 where nothing differs or a tolerance is infinite: any number is right."""
+    """Fractions; 0 where nothing differs or the tolerance is infinite: any number is right."""
     counts = (difference != 0) & np.isfinite(tolerance)
     return np.divide(difference, tolerance, out=np.zeros_like(tolerance), where=counts)
 
@@ -121,7 +121,7 @@ def _rounded_tolerance(slack: Doubles, size: Doubles, formats: tuple[Dtype, ...]
 
 
 def _strange(given: Doubles, expected: Doubles, magnitude: Doubles, limit: Limits) -> Doubles:
-    """Used fractions where a value is infinite or no number, or could be."""
+    """Used fractions where a value is infinite or no number, or may be."""
     slack = limit.slope * magnitude + limit.floor
     greatest, beyond = limit.narrowest.greatest, limit.narrowest.overflow
     finite_expected = np.isfinite(expected)
@@ -154,6 +154,6 @@ def _reaches(
 
 
 def _end(given: Doubles, greatest: float, overflow: Overflow) -> Doubles:
-    """1 and -1 for what the contract makes of results beyond the range, else 0."""
+    """1 and -1 for the contract's values of results beyond the range, else 0."""
     last = greatest if overflow is Overflow.SATURATED else np.inf
     return np.where(np.abs(given) == last, np.sign(given), 0.0)

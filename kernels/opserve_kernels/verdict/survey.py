@@ -12,14 +12,14 @@ from opserve_kernels.verdict.maps import BIN_ENDS, counted
 from opserve_kernels.verdict.pair import Pair
 from opserve_kernels.verdict.verdict import Element
 
-LISTED = 10  # elements that a verdict names, of the first and of the worst
+LISTED = 10  # elements that a verdict lists, of the first and of the worst
 CHUNK = 1 << 16  # elements: 512 KiB of float64, so that temporaries stay in a core's cache
 Rule = exact.Exact | rounding.Rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An element that is worth naming: its position in a flat output, fraction and rank."""
+    """An element to list: its position in a flat output, fraction and rank."""
 
     position: int
     used: float
@@ -28,16 +28,16 @@ class Place:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What is known of the elements so far.
+    """Results for the elements surveyed so far.
 
     Attributes:
         used: Fractions of all elements: float32 is enough for maps.
         errors: Elements beyond the tolerance.
-        unexplained: Those beyond the bound that holds in any order of summation.
+        unexplained: Elements beyond the bound that holds in any order of summation.
         worst: The greatest used fraction.
-        counts: Of the histogram.
+        counts: Counts of the histogram.
         first: The first errors.
-        greatest: The worst errors; the worst element where there is none.
+        greatest: The worst errors; without errors, the worst element.
     """
 
     used: NDArray[np.float32]
@@ -50,7 +50,7 @@ class Found:
 
 
 def survey(pair: Pair, rule: Rule) -> Found:
-    """Looks at every element."""
+    """Surveys every element."""
     flat = Pair(
         given=pair.given.reshape(-1), expected=pair.expected.reshape(-1), overflow=pair.overflow
     )
@@ -72,7 +72,7 @@ def survey(pair: Pair, rule: Rule) -> Found:
 
 
 def element(pair: Pair, place: Place) -> Element:
-    """What a verdict says of an element."""
+    """The verdict's record of an element."""
     index = tuple(int(i) for i in np.unravel_index(place.position, pair.expected.shape))
     exactly, got = float(pair.expected[index]), pair.given[index].reshape(1)
     right = exact.as_stored(np.array([exactly]), pair.dtype, pair.overflow)
@@ -95,7 +95,7 @@ def element(pair: Pair, place: Place) -> Element:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """A chunk: used fractions, which are wrong, how badly, and how many beyond any order."""
+    """A chunk: used fractions, errors, their ranks, and the number beyond any order's bound."""
 
     used: Doubles
     wrong: NDArray[np.intp]
@@ -125,7 +125,7 @@ def _rounded(flat: Pair, rule: rounding.Rounding, part: slice) -> _Seen:
 
 
 def _note(found: Found, start: int, seen: _Seen) -> None:
-    """Adds a chunk that begins at a position to what is known."""
+    """Adds a chunk that begins at a position to the results."""
     used, wrong = seen.used, seen.wrong
     found.used[start : start + used.size] = used
     found.counts += counted(used)

@@ -1,8 +1,8 @@
-"""Whether a case shows anything: enough expected values are not 0, of those that sum any products.
+"""Whether a case is significant: enough of the expected values that sum any products are not 0.
 
-A case whose expected values are mostly 0 lets wrong results pass. Elements that no product reaches,
-such as positions between strides and taps that meet padding alone, are 0 by the shapes of the call
-and say nothing about it.
+A case whose expected values are mostly 0 lets wrong results pass. Elements without any product,
+such as positions between strides and taps that meet padding alone, are 0 by the shapes of the call,
+and do not count.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,8 +23,8 @@ def check_trust(case: Case, expected: Mapping[str, Doubles]) -> Iterator[Check]:
     """A check of each output; MISTRUSTED where too few expected values are not 0.
 
     Args:
-        case: Of integers; others are not checked, since their sums are hardly ever 0.
-        expected: Expected values by output; of a projection its sums are asked for.
+        case: A case of integers; others are not checked, since their sums are hardly ever 0.
+        expected: Expected values by output; those of a projection are its sums.
     """
     elements: Mapping[str, int] = reached_elements(case) if case.kind is Kind.INTEGER else {}
     reached = {
@@ -47,5 +47,5 @@ def check_trust(case: Case, expected: Mapping[str, Doubles]) -> Iterator[Check]:
 
 
 def reached_elements(case: Case) -> Mapping[str, int]:
-    """How many elements of each output sum products; empty where the operator does not count."""
+    """Elements of each output that sum products; empty if the operator does not count them."""
     return cases_of(case.operator).reached(case)

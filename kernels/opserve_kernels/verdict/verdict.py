@@ -1,4 +1,4 @@
-"""What a judgement says: statuses and the frozen values that a verdict consists of."""
+"""Results of a judgement: statuses, and the frozen values of a verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ Index = tuple[int, ...]
 
 
 class Status(StrEnum):
-    """What became of a case."""
+    """The result of a case."""
 
     PASSED = "PASSED"
     FAILED = "FAILED"
@@ -25,7 +25,7 @@ GOOD = frozenset({Status.PASSED, Status.SKIPPED, Status.UNIMPLEMENTED, Status.MI
 
 
 class Overflow(Enum):
-    """What the operator's contract makes of a result beyond the dtype's range."""
+    """The contract's rule for a result beyond the dtype's range."""
 
     INFINITE = "infinite"
     SATURATED = "saturated"
@@ -33,15 +33,15 @@ class Overflow(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerResult:
-    """What one layer or one standard says of an output.
+    """The result of one layer or one standard for an output.
 
     Attributes:
         name: "exact", "rounding", "projection" or a standard's name.
-        version: Of the rule; a result can be compared with another of the same version only.
-        source: Where the rule is from.
+        version: Version of the rule; only results of the same version are comparable.
+        source: Publication of the rule.
         passed: Whether the output meets it.
         gate: Whether the output fails if it does not; else it is only reported.
-        metrics: What was measured, by name.
+        metrics: Measurements, by name.
     """
 
     name: str
@@ -57,10 +57,10 @@ class Element:
     """One element of an output.
 
     Attributes:
-        index: Where it is.
+        index: Its position.
         exact: The expected value in float64.
         expected: The expected value rounded once to the output's dtype.
-        got: What was given.
+        got: The given value.
         absolute: |got - exact|; NaN where either is no number.
         relative: absolute / |exact|.
         used: Fraction of the tolerance that the difference uses; beyond 1 is an error.
@@ -88,14 +88,14 @@ class Bin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
-    """The worst used fraction by place along some axes, over all others.
+    """The worst used fraction by position along some axes, over all others.
 
     Attributes:
         axes: Names of the axes that remain.
         sizes: Entries of the output along them.
         steps: Entries along each axis that share a cell.
         shape: Cells along them.
-        values: Of the cells, the last axis fastest.
+        values: Values of the cells, the last axis fastest.
     """
 
     axes: tuple[str, ...]
@@ -107,22 +107,22 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputVerdict:
-    """What is said of one output.
+    """The verdict on one output.
 
     Attributes:
-        name: Of the output.
+        name: Name of the output.
         dtype: NumPy's name of its dtype.
-        shape: Of the output.
+        shape: Shape of the output.
         status: PASSED or FAILED.
-        reason: In one sentence.
-        layers: What each layer and standard says.
-        elements: How many there are.
-        errors: How many the exact, rounding or projection layer rejects.
+        reason: The reason in one sentence.
+        layers: Results of each layer and standard.
+        elements: Number of elements.
+        errors: Number of elements that the exact, rounding or projection layer rejects.
         worst: The greatest used fraction.
         first: The first elements that are wrong, at most 10.
-        greatest: The 10 worst of them, worst first; the worst of all where none is wrong.
+        greatest: The 10 worst of them, worst first; without errors, the worst element.
         histogram: Elements by used fraction.
-        maps: Where the used fraction is how large.
+        maps: Used fractions by position.
     """
 
     name: str
@@ -142,14 +142,14 @@ class OutputVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What one of the checks beside the values says.
+    """The result of one of the checks besides the values.
 
     Attributes:
-        name: Of the check.
-        tensor: Which tensor it looked at.
-        status: PASSED, or what the case is because of it.
-        reason: In one sentence.
-        elements: How many it complains of.
+        name: Name of the check.
+        tensor: The tensor that it examined.
+        status: PASSED, or the status that it gives the case.
+        reason: The reason in one sentence.
+        elements: Number of elements at fault.
         first: The first of them, at most 10.
     """
 
@@ -170,19 +170,19 @@ class Code:
 
     @property
     def text(self) -> str:
-        """As a sentence shows it."""
+        """The code for a sentence."""
         return " ".join(str(part) for part in (self.number, self.name) if part is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusVerdict:
-    """The code that a call had to be refused with, against the given one.
+    """The code that must reject a call, and the given one.
 
     Attributes:
         status: PASSED or FAILED.
-        reason: In one sentence.
+        reason: The reason in one sentence.
         expected: The code of the contract; None for a call that must succeed.
-        given: The code that came; None if the call succeeded.
+        given: The code that was given; None if the call succeeded.
     """
 
     status: Status
@@ -193,17 +193,17 @@ class StatusVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is said of a case.
+    """The verdict on a case.
 
     Attributes:
         case: The case's id.
-        status: What became of it.
-        reason: In one sentence.
-        contract: Revision of the operator's contract that it was judged by.
-        outputs: What is said of each output.
-        checks: What the checks say.
-        refusal: Of a case that is about a status code.
-        standards: Versions of the layers and standards that were used, by name.
+        status: The result of the case.
+        reason: The reason in one sentence.
+        contract: Revision of the operator's contract.
+        outputs: Verdicts on the outputs.
+        checks: Results of the checks.
+        refusal: Verdict on the status code, if the case requires one.
+        standards: Versions of the layers and standards used, by name.
     """
 
     case: str

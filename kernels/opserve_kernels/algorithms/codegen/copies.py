@@ -25,6 +25,7 @@ def copy_vectors(count: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
         lanes = Vectors(builder, width)
         source, target = ahead(builder, read, numbers[0]), ahead(builder, written, numbers[1])
         for lane in range(0, count * width, width):
+            # Unrolled when the code is generated: the count is a constant, so there is no branch.
             value = lanes.load(ahead(builder, source, integer(lane)))
             lanes.store(value, ahead(builder, target, integer(lane)))
 

@@ -62,6 +62,7 @@ _HALF, _QUARTER = TILE_ROWS // 2, TILE_ROWS // 4
 _TWO_VECTORS = 2
 _PITCHES = (TILE_ROWS, TILE_COLUMNS)
 
+# Pitches are constants of the panels: the generator folds them into the addresses.
 _packed_3 = packed_tile(TILE_ROWS, 3, width=LANES, pitches=_PITCHES)
 _packed_2 = packed_tile(TILE_ROWS, 2, width=LANES, pitches=_PITCHES)
 _packed_1 = packed_tile(TILE_ROWS, 1, width=LANES, pitches=_PITCHES)
@@ -96,6 +97,7 @@ _flat_quarter_carefully = flat_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS, a
 def _next_columns(numbers: Six, columns: int) -> Six:
     """The same product, from a later column."""
     depth, left, right, total, pitch, adds = numbers
+    # Columns of right are contiguous within a panel, so a narrower product starts that much later.
     return depth, left, right + columns, total + columns, pitch, adds
 
 
@@ -198,6 +200,7 @@ def _generated_flat_carefully(
             _flat_quarter_carefully(memory, lower)
 
 
+# The choice is made once, on import: compiled callers contain one variant only.
 multiply_packed = plain_kernels.multiply_packed if HOST.plain else _generated_packed
 multiply_flat = plain_kernels.multiply_flat if HOST.plain else _generated_flat
 add_dots = plain_kernels.add_dots if HOST.plain else _generated_dots

@@ -21,6 +21,7 @@ Seven = tuple[int, int, int, int, int, int, int]
 def _whole(rows: int) -> int:
     """Rows that the generated micro-kernels compute."""
     whole = TILE_ROWS
+    # The same rounding as host.whole_rows: callers rely on which rows are written.
     while whole > TILE_ROWS // 4 and whole // 2 >= rows:
         whole //= 2
     return whole

@@ -110,6 +110,7 @@ def split_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         def row(source: Value, target: Value) -> None:
             def body(i: Value, lanes: int) -> None:
+                # A stride of 2, the usual one, takes two whole loads and a shuffle for each vector.
                 vectors = Vectors(builder, lanes)
                 first = ahead(builder, source, builder.shl(i, integer(1)))
                 value = vectors.load(first)

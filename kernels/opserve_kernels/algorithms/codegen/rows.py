@@ -84,6 +84,7 @@ step_rows = plain_rows.step_rows if HOST.plain else _step_rows
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
 def take_rows(read: Floats, written: Floats, numbers: Nine, step: int) -> None:
     """As copy_rows, with a distance of `step` between the values that a row is read from."""
+    # Steps of 1 and 2 have vector code; larger ones load single values.
     if step == 1:
         copy_rows(read, written, numbers)
     elif step == _PAIR:

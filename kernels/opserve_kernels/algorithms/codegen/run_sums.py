@@ -29,6 +29,7 @@ def _emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value])
     firsts = [integer(number) for number in range(0, host.SUM_LANES, host.LANES)]
 
     def add_values(i: Value, sums: Sequence[Value]) -> list[Value]:
+        # Sums of different vectors do not depend on each other, so their additions overlap.
         here = ahead(builder, start, i)
         values = [lanes.load(ahead(builder, here, first)) for first in firsts]
         return [lanes.add(total, value) for total, value in zip(sums, values, strict=True)]

@@ -77,6 +77,7 @@ class Vectors:
     def load_some(self, place: Value, mask: Value) -> Value:
         """The lanes of a mask; the others are zero and their memory is not read."""
         pointer = self._type.as_pointer()
+        # Masked accesses touch no memory of other lanes, so a vector may end behind its tensor.
         kind = ir.FunctionType(self._type, [pointer, _INT32, mask.type, self._type])
         return self.builder.call(
             self._function(f"llvm.masked.load.v{self.width}f32.p0", kind),
@@ -149,6 +150,7 @@ class Vectors:
 
     def joined(self, left: Value, right: Value) -> tuple[Value, Value]:
         """Two vectors in which the lanes of both alternate."""
+        # Lane numbers of a shuffle: those of the left vector first, then those of the right one.
         order = [number for lane in range(self.width) for number in (lane, self.width + lane)]
         lower, upper = order[: self.width], order[self.width :]
         return self._choose(left, right, lower), self._choose(left, right, upper)
@@ -184,6 +186,7 @@ class Vectors:
 
     def _fold(self, left: Value, right: Value, partial: int) -> Value:
         """Adds the second half of every run of `partial` lanes to its first half."""
+        # A shuffle may have fewer result lanes than its operands: folding one vector halves it.
         lanes = left.type.count if right is None else 2 * left.type.count
         lower = [lane for lane in range(lanes) if lane % partial < partial // 2]
         upper = [lane + partial // 2 for lane in lower]
@@ -244,6 +247,7 @@ def loop(
     builder.branch(head)
     builder.position_at_end(head)
     # State is in phi nodes, not in stack slots: sums stay in registers from round to round.
+    # The test is at the head: a loop whose bounds allow no whole step runs no round.
     index = builder.phi(_INT64)
     carried = [builder.phi(value.type) for value in state]
     following = builder.add(index, integer(step))

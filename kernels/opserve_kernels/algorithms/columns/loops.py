@@ -37,6 +37,7 @@ def _tap_of(geometry: Geometry, row: int) -> tuple[int, int, int, int]:
     """Channel of a row, and the position of its tap (depth, height, width) at output position 0."""
     kernel_d, kernel_h = geometry.kernel_size[DEPTH], geometry.kernel_size[HEIGHT]
     kernel_w = geometry.kernel_size[WIDTH]
+    # Rows of the matrix count taps of a channel first: width, height, depth, then the channel.
     d = row // (kernel_w * kernel_h) % kernel_d * geometry.dilation[DEPTH]
     h = row // kernel_w % kernel_h * geometry.dilation[HEIGHT]
     w = row % kernel_w * geometry.dilation[WIDTH]
@@ -125,6 +126,7 @@ def _gather_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
     padded = False
     for r in range(row, row + rows):
         channel, tap_d, tap_h, tap_w = _tap_of(geometry, r)
+        # The same for every line of the row: only the position along the width decides.
         leftmost, rightmost = _inside(geometry, tap_w)
         batch, d, h, w = _output_position(geometry, pixel)
         q = 0
@@ -188,6 +190,7 @@ def _scatter_columns(  # noqa: PLR0913, PLR0917  # arrays and integers
 def _block_of(stage: ColumnsStage, unit: int) -> tuple[int, int, int, int, int]:
     """Group, first row, rows, first pixel and pixels of the block of columns of a unit."""
     geometry = stage.geometry
+    # Units count row tiles first: blocks of the same pixels follow each other.
     row_tile, pixel_tile = stage.row_tile, stage.pixel_tile
     row = unit % stage.row_tiles * row_tile
     tile = unit // stage.row_tiles
@@ -210,6 +213,7 @@ def _scatter_image(stage: ColumnsStage, scratch: Floats, first: int, last: int) 
         weight = scratch[stage.weight + (group * r_size + row) * k_size :]
         output = scratch[stage.output + group * k_size * q_size + pixel :]
         image = scratch[stage.image + group * geometry.input_channels * geometry.input_pixels :]
+        # `add_product` adds to its target, so the block begins at zero.
         block[:] = np.float32(0)
         add_product(weight, k_size, output, q_size, block, pixels, rows, k_size, pixels)
         _scatter_columns(block, geometry, row, rows, pixel, pixels, image)

@@ -66,6 +66,7 @@ def _reserve(gradients: Gradients, tiles: _Tiles, workspace: Workspace) -> _Part
     """Reserves the parts that are needed; the results use one total, one after the other."""
     convolution = gradients.convolution
     pixel_tile, row_tile = tiles
+    # The scatter's product is the block of columns itself, so only the gathers need one besides.
     products = (
         convolution.output_channels * pixel_tile if gradients.grad_output else 0,
         convolution.output_channels * row_tile if gradients.grad_weight else 0,
@@ -164,6 +165,8 @@ def _product(kind: int, convolution: Convolution, tiles: _Tiles, parts: _Parts) 
 
 def _tiles(convolution: Convolution, *, by_entry: bool) -> _Tiles:
     """Pixels and rows of a block of columns: bounded in memory, and so are its two products."""
+    # Bounds from three sides: the first-level cache for two rows, the second-level cache for the
+    # block, and the product with all channels.
     beside = max(1, _PRODUCT_ELEMENTS // convolution.output_channels)
     most = min(_PIXEL_TILE, beside)
     pixels = min(most, convolution.output_pixels)

@@ -52,6 +52,7 @@ def result_size(stage: CorrelationStage) -> Triple:
 @compiled()
 def block_of(stage: CorrelationStage, number: int) -> tuple[int, int, int, int]:
     """Group, first entry of the batch, entries, and first row of a block."""
+    # Numbers count row blocks first, then entries, then groups, as the plan's units do.
     shape = stage.geometry
     row_block, rest = number % stage.row_blocks, number // stage.row_blocks
     batches = -(-shape.batch // stage.block_batch)
@@ -150,6 +151,7 @@ def _convert_source(  # noqa: PLR0913, PLR0917  # arrays and triples
     """The same for any dtype and strides, channel by channel."""
     image = stage.source_image
     group, entry, entries = block
+    # Conversion goes through the line: the rows of one channel and entry at a time.
     extent, axis = extent_of(stage), stage.block_axis
     positions = size[0] * size[1] * size[2]
     for k in range(source_channels(stage)):
@@ -186,6 +188,7 @@ def load_source(
     size, origin = _source_size(stage), stage.origin
     stride = (source_stride(stage, 0), source_stride(stage, 1), source_stride(stage, 2))
     axis = stage.block_axis
+    # The block begins `row` strides after the first block, along the cut axis only.
     begin = (
         origin[0] + (row * stride[0] if axis == 0 else 0),
         origin[1] + (row * stride[1] if axis == 1 else 0),
@@ -205,6 +208,7 @@ def load_source(
 @compiled()
 def rows_of(stage: CorrelationStage, row: int) -> Triple:
     """Rows of the result's first phase in the block that begins with `row`."""
+    # The first phase has most positions: ceil(size / stride).
     size, axis = result_size(stage), stage.block_axis
     d = (size[0] - 1) // result_stride(stage, 0) + 1
     h = (size[1] - 1) // result_stride(stage, 1) + 1

@@ -48,6 +48,7 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     extent: Triple,
 ) -> None:
     """Copies the image's values of one phase; arguments as for pad_channels."""
+    # Padding is not written here: the caller has filled the copy with it.
     front, back = _inside(size[0], stride[0], origin[0], extent[0])
     top, bottom = _inside(size[1], stride[1], origin[1], extent[1])
     left, right = _inside(size[2], stride[2], origin[2], extent[2])
@@ -89,6 +90,7 @@ def pad_channels(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         extent: Positions of a phase.
         phase_pitch: Distance of two phases.
     """
+    # A phase is the image moved by less than a stride: the same copy with another origin.
     for phase in range(stride[0] * stride[1] * stride[2]):
         d, h, w = _phase_along(stride, phase)
         start, to = (origin[0] + d, origin[1] + h, origin[2] + w), places[1] + phase * phase_pitch

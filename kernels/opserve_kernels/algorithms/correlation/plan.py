@@ -115,6 +115,8 @@ class Correlation:
         """First source position of result position 0, and how many more its taps span."""
         convolution = self.convolution
         stride, padding = convolution.stride[axis], convolution.padding[axis]
+        # With SCATTER the last tap belongs to the earliest output position, so the first position
+        # counts from the end of the span.
         span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
         if self.direction == GATHER:
             return -padding, span // stride
@@ -156,6 +158,7 @@ class ResultBlocks:
     def flat_positions(self) -> int:
         """Positions of a block's padded copy from its first pixel to its last."""
         _, high, wide = self.extent
+        # Entries, planes and rows before the last row, with the padding between them.
         between = prod(self.extent) * (self.batch - 1) + (self.rows[0] - 1) * high * wide
         return between + (self.rows[1] - 1) * wide + self.rows[2]
 
@@ -184,6 +187,7 @@ class ResultBlocks:
 
         That is, contiguous float32 values that need no padding, no phases and no rounding.
         """
+        # Anything that is not a run of float32 needs a copy, in which it is converted.
         channel_step, entry_step = steps_of(product.source, product.source_size)
         _, high, wide = product.source_size
         lacks_channels = channels_of(product.source) < (
@@ -261,10 +265,14 @@ def outermost(size: Triple, source_size: Triple) -> int:
 
 def source_line(product: Correlation, blocks: ResultBlocks) -> int:
     """WHOLE, DIRECT, or the number of source values that are loaded at a time for the copy."""
+    # The cheapest way that the layout allows: no line at all, the line as the copy, or a line of
+    # the rows that one block reads.
     if steps_of(product.source, product.source_size)[0]:
         return DIRECT
     if _takes_source_whole(product, blocks):
         return WHOLE
+    # The longest line of any block; the blocks are not walked, since their number grows with the
+    # size.
     size, axis = product.source_size, blocks.axis
     stride = 1 if product.direction == SCATTER else product.convolution.stride[axis]
     first, step = blocks.origin[axis], blocks.rows[axis] * stride
@@ -286,6 +294,8 @@ def longest_blocks(first: int, step: int, count: int) -> set[int]:
         step: Rows from one block to the next.
         count: Blocks, all of one length except the last one, which may be shorter.
     """
+    # The first block that begins inside the image, and the block before it. The last block may be
+    # shorter, so the one before it counts, too.
     inside = -(first // step)
     return {min(max(0, block), count - 1) for block in (inside - 1, inside, count - 2, count - 1)}
 
@@ -313,6 +323,8 @@ def steps_of(image: Operand, size: Triple) -> tuple[int, int]:
     Both are 0 for an image with other values than float32, with a narrower number format, or with
     positions of an entry that are not contiguous.
     """
+    # At most one axis of channels, one of entries, and one run of positions remain in a plain
+    # image.
     channels, positions = (merge_axes(part) for part in image.parts)
     count = prod(size)
     side_by_side = positions and positions[-1][1] == 1 and positions[-1][0] % count == 0

@@ -61,6 +61,8 @@ def _meet(stage: CorrelationStage, axis: int, phase: int, tap: int) -> tuple[int
     shape = stage.geometry
     stride, reach = shape.stride[axis], tap * shape.dilation[axis]
     if stage.direction == SCATTER:
+        # With SCATTER a tap meets a phase where the stride divides their distance: other products
+        # would be with the zeros between strided positions.
         distance = phase + shape.padding[axis] - reach
         shift = distance // stride - stage.origin[axis]
         return int(distance % stride == 0), 0, shift
@@ -115,6 +117,7 @@ def _fill_offsets(stage: CorrelationStage, table: Offsets, phase: int) -> None:
 def fill_tables(stage: CorrelationStage, table: Offsets) -> None:
     """Fills all four tables."""
     shape = stage.geometry
+    # Taps are sorted by phase, so the taps of a phase are one run of each table.
     starts, taps, found = stage.table, taps_place(stage), 0
     for phase in range(result_phases(stage)):
         table[starts + phase] = found

@@ -244,6 +244,7 @@ def load_source(  # noqa: PLR0913, PLR0917  # arrays and places
 ) -> None:
     """Loads planes of the source by phases; of a cut plane, the rows for sums from `row`."""
     blocks = stage.blocks
+    # A cut block reads from the row under its lowest shift, as many rows as the copy has.
     axis, first, count = blocks.axis, 0, 0
     if axis >= 0:
         first, count = row + blocks.base[axis], blocks.extent[axis]
@@ -281,6 +282,7 @@ def rows_of(stage: DepthwiseStage, phase: int, row: int) -> Triple:
 @compiled()
 def _columns_of(stage: DepthwiseStage, row: int) -> tuple[int, int]:
     """First column and columns of the result in a block."""
+    # Only a cut along the width leaves columns out.
     width, stride = result_size(stage)[2], result_stride(stage)[2]
     if stage.blocks.axis != WIDTH:
         return 0, width
@@ -343,6 +345,7 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
         deal_rows(scratch, floats, whole, stride[2], stage.total_pitch)
         return
     for i in range(entries):
+        # Sums of an entry begin an extent after those of the entry before, padding included.
         source = total + i * extent[0] * plane
         if stage.result_tensor.plain.is_plain:
             place = (start + i * step + inside, depth_pitch, pitch, rows[0], rows[1], width)

@@ -23,6 +23,8 @@ from opserve_kernels.views import View
 
 Number = TypeVar("Number")
 
+# A weighted sum of planes is elementwise, so vectors need no folding; a comparison folds one vector
+# for each tap at the end.
 WEIGH_OUTPUT, WEIGH_IMAGE, COMPARE = range(3)
 
 
@@ -127,6 +129,8 @@ class DepthwiseStage(NamedTuple):
     end: int
 
 
+# Generic, since loops pass it with integers and the generator with LLVM values: one list of
+# arguments for both.
 class Strip(NamedTuple, Generic[Number]):
     """Arguments of a kernel of `plane_tiles` besides its three arrays: planes A, values, planes B.
 

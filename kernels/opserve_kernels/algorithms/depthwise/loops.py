@@ -66,6 +66,7 @@ def _offset(stage: DepthwiseStage, phase: int, tap: int) -> tuple[int, int]:
     """Whether a tap meets a phase of the result, and where it reads the copy from a sum."""
     shape = stage.geometry
     phases = phases_along(result_stride(stage), phase)
+    # From the innermost axis out: each axis adds its shift times the extent of the axes inside it.
     rest, inner, offset, source_phase, phase_step = tap, 1, 0, 0, 1
     for axis in range(2, -1, -1):
         meets, found, shift = _meet(stage, axis, phases[axis], rest % shape.kernel_size[axis])
@@ -94,6 +95,7 @@ def _copies_of(stage: DepthwiseStage) -> int:
 @compiled()
 def _fill_table(stage: DepthwiseStage, table: Offsets) -> None:
     """Fills the table: phase starts, their taps, and offsets (phase, source channel, tap)."""
+    # Offsets are listed in the order in which the innermost loop reads them.
     starts, copies = stage.table, _copies_of(stage)
     taps = starts + stage.result_phases + 1
     offsets, found = taps + stage.geometry.taps, 0
@@ -173,6 +175,7 @@ def _load_weights(
         Whether all are finite.
     """
     shape = stage.geometry
+    # Weights are stored twice: as given for the in-place kernels, and in the order of the offsets.
     count, copies = shape.output_channels * shape.taps, _copies_of(stage)
     given, place = stage.weights, stage.weights + count
     first = group * count
@@ -253,6 +256,7 @@ def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     finite: int,
 ) -> None:
     """Computes a block of grad_image or grad_output from its loaded source."""
+    # Results of one source block: every output channel of the group and every phase of the stride.
     group, entry, entries, row = _block_of(stage, number)
     side = result_stride(stage)[2]
     results = stage.geometry.output_channels // _copies_of(stage)
@@ -268,6 +272,7 @@ def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
 @compiled()
 def _add_totals(stage: DepthwiseStage, scratch: Floats, k: int) -> None:
     """Adds the totals of a block to those of an output channel of the group."""
+    # Blocks are added one by one: totals that are not finite are computed again before they count.
     taps, place = stage.geometry.taps, stage.weights + k * stage.geometry.taps
     for tap in range(taps):
         scratch[place + tap] += scratch[stage.total + tap]
@@ -281,6 +286,7 @@ def _load_block(
     group, entry, entries, row = _block_of(stage, number)
     copies = _copies_of(stage)
     for channel in range(copies):
+        # Channels of a group are copied one behind the other: a sum reads all of them.
         planes = (group * copies + channel, entry, entries)
         target = stage.source + channel * stage.channel_pitch
         load_source(stage, scratch, floats, halves, planes, row, target)
@@ -408,6 +414,7 @@ def run_depthwise(  # noqa: PLR0913, PLR0917  # arrays and integers
     if first == 0:
         _fill_table(stage, table)
         scratch[stage.line : stage.end] = PADDING
+    # Six views of three buffers; loops take those of their tensors' dtypes.
     images = (source, source_halves, other, other_halves, result, result_halves)
     for unit in range(max(1, first), last):
         begin = (unit - 1) * blocks.per_unit

@@ -119,11 +119,14 @@ def plan_depthwise(kind: int, product: DepthwiseProduct, workspace: Workspace) -
 
 
 def _describe(product: DepthwiseProduct, workspace: Workspace) -> DepthwiseStage:
+    # The order of the places matters: the first unit fills everything from `line` to `end` with
+    # padding.
     convolution, blocks = product.convolution, _GroupBlocks.of(product)
     source_phases, result_phases = _phases(product)
     taps, channels = convolution.taps, convolution.output_channels
     scatters, compares = product.kind == WEIGH_OUTPUT, product.kind == COMPARE
     channel_pitch = source_phases * blocks.elements
+    # WEIGH_OUTPUT reads all output channels of a group for its one image channel.
     copies = channels if scatters else 1
     # COMPARE keeps lanes for one careful sum and a flag behind its totals. The others compute whole
     # vectors of sums, which may end behind the block.
@@ -197,6 +200,7 @@ class _Axis:
     def of(product: DepthwiseProduct, axis: int) -> "_Axis":
         """The bounds of one dimension."""
         convolution = product.convolution
+        # Shifts within phases: a tap at distance x is x // stride positions away.
         image, output = convolution.input_size[axis], convolution.output_size[axis]
         stride, padding = convolution.stride[axis], convolution.padding[axis]
         span = (convolution.kernel_size[axis] - 1) * convolution.dilation[axis]
@@ -302,6 +306,7 @@ def _front(axes: list[_Axis], extent: list[int], cut: int) -> int:
 
 def _unit_blocks(product: DepthwiseProduct, blocks: _GroupBlocks) -> int:
     convolution = product.convolution
+    # A unit takes as many blocks as it needs to be worth a slice, also of several groups.
     products = blocks.elements * convolution.output_channels * convolution.taps
     return min(max(1, _UNIT_PRODUCTS // products), convolution.groups * blocks.count)
 
@@ -345,6 +350,7 @@ def _phases(product: DepthwiseProduct) -> tuple[int, int]:
 def _is_in_place(product: DepthwiseProduct) -> bool:
     """Whether planes are computed without a copy: usual kernels with one output channel."""
     convolution = product.convolution
+    # Kernels for 3 x 3 and 5 x 5 exist; larger strides, dilation and depth need the padded copy.
     kernel, padding = convolution.kernel_size, convolution.padding
     depths = (padding[0], convolution.input_size[0], convolution.output_size[0])
     gathers = product.kind == WEIGH_IMAGE

@@ -58,6 +58,7 @@ def _strip_of(tile_of: Callable[..., Any]) -> Any:  # noqa: ANN401  # numba's
         lanes: int,
         strip: Strip[int],
     ) -> None:
+        # The choice is per strip: the last strip of a row may be narrow where the others are wide.
         is_small = stage.geometry.kernel_size[WIDTH] == _SMALL
         if stage.geometry.stride[WIDTH] > 1:
             if is_small:
@@ -84,6 +85,7 @@ _compare_strip = _strip_of(compare_strip_tile)
 @compiled()
 def _next_plane(stage: DepthwiseStage, plain: PlainImage, entry: int) -> int:
     """Distance from an entry's plane to the next entry's, or to the next channel's first."""
+    # Prefetching follows the order of computation: entries of a channel, then the next channel.
     last = stage.geometry.batch - 1
     return plain.entry_step if entry < last else plain.channel_step - last * plain.entry_step
 
@@ -187,6 +189,7 @@ def _load_planes(  # noqa: PLR0913, PLR0917  # arrays and places
     line: int,
 ) -> Pair:
     """Place and distance of planes of this many positions, loaded unless they are plain."""
+    # Planes that are not plain are converted into the line, all entries of a block at once.
     channel, entry, entries = planes
     if tensor.plain.is_plain:
         start, step, _ = planes_of(tensor.plain, planes)
@@ -208,6 +211,7 @@ def weigh_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     weights: int,
 ) -> None:
     """Computes planes (channel, first entry, entries) of the result from loaded, finite weights."""
+    # Source and result are either in their tensors or in the line, independently of each other.
     tensor, wanted, size = stage.source_tensor, stage.result_tensor, source_size(stage)
     positions, line = size[1] * size[2], stage.line
     read = _load_planes(stage, scratch, source, source_halves, tensor, planes, positions, line)
@@ -235,6 +239,7 @@ def compare_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
     totals: int,
 ) -> None:
     """Computes the sums of planes (channel, first entry, entries)."""
+    # Strips add to the totals in memory, so they begin at zero.
     scratch[totals : totals + stage.geometry.taps] = np.float32(0)
     right, left, size = stage.source_tensor, stage.other_tensor, source_size(stage)
     positions, line = size[1] * size[2], stage.line
@@ -282,6 +287,7 @@ def run_groups(  # noqa: PLR0913, PLR0917  # arrays and integers
         if not are_finite(scratch[place : place + count]):
             return 0
     for group in range(first, last):
+        # Each group has its own taps and totals, side by side, so that loads and stores are shared.
         weights, planes = place + (group - first) * taps, (group, 0, entries)
         if compares:
             compare_planes(

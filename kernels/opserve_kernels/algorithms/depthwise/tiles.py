@@ -66,6 +66,7 @@ def compare_tile(taps: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
         count, left, source, offsets, totals = numbers
         lanes = Vectors(builder, width)
+        # Base addresses of all taps are computed once, before the loop over positions.
         rows: list[Value] = []
         for tap in range(taps):
             offset = load_integer(builder, memory, builder.add(offsets, integer(tap)))

@@ -38,6 +38,8 @@ _MOST_LEFT = 1 << 22  # values of a block of the output, which DOTS loads at onc
 
 def image_costs(product: Correlation) -> dict[Algorithm, float]:
     """Costs of PACKED and FLAT; one tap of a source that is read in place gains nothing by FLAT."""
+    # PACKED pays for copying values into panels, FLAT for positions that it drops; both multiply
+    # whole vectors.
     blocks = packed.blocks_of(product, Algorithm.PACKED)
     multiplying = whole_rows(product.result_channels) / LANES
     copying = _COPY_CYCLES + _RUN_CYCLES / min(blocks.rows[2], TILE_COLUMNS)
@@ -59,6 +61,8 @@ def weight_costs(product: Correlation) -> dict[Algorithm, float]:
 
     Output blocks that are too large for DOTS leave OUTER as the only choice.
     """
+    # DOTS loads all output channels of a block at once, so large outputs would take too much
+    # workspace.
     blocks = dots.blocks_of(product)
     left = product.convolution.output_channels * blocks.batch * prod(blocks.extent)
     outer = {Algorithm.OUTER: _outer_cycles(product)}

@@ -89,6 +89,7 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
         direction=GATHER, convolution=convolution, source=image, weight=result, result=output
     )
 
+    # Also called on a trial workspace, to compare sizes: it reserves and returns, nothing else.
     def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
         if by is Algorithm.OUTER:
             return [plan_outer(ADD_OUTER, product, place, workspace)]

@@ -77,6 +77,7 @@ def _left_rows(stage: DotsStage) -> int:
 
 @compiled()
 def _begin(stage: DotsStage, scratch: Floats, table: Offsets) -> None:
+    # Sums of all groups are zero before the first block adds to them.
     product = stage.product
     fill_tables(product, table)
     count = product.groups * _panels(stage) * _columns(stage) * TILE_ROWS
@@ -106,6 +107,7 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays, places and a block
 ) -> None:
     """Loads rows of a channel of an entry, from index `first` on, without padding between them."""
     product = stage.product
+    # Without padding between rows, an entry's rows of a channel are one run in the copy.
     image = product.result_image
     count = rows[0] * rows[1] * rows[2]
     values = scratch[place : place + count]
@@ -207,6 +209,7 @@ def _convert_left(
 def _note_finite(stage: DotsStage, scratch: Floats, table: Offsets) -> None:
     """Raises the flag if a value of a block is not finite."""
     product = stage.product
+    # Checked once a block, on the copies: rounding may have made values infinite.
     finite = all_finite(table, stage.left, _left_rows(stage) * stage.left_pitch)
     count = product.geometry.input_channels * product.channel_pitch
     if not (finite and all_finite(table, product.source, count)):
@@ -243,6 +246,8 @@ def _add_unit(stage: DotsStage, scratch: Floats, table: Offsets, number: int, un
     """Adds some columns of a chunk of a block."""
     product = stage.product
     group, _, entries, row = block_of(product, number)
+    # Positions of a chunk are those of the copy, padding included: the left operand has padding
+    # there, so the products are zeros.
     rows, extent = rows_of(product, row), extent_of(product)
     # Positions behind the last pixel of the block are padding: the chunk ends there.
     corner = (rows[0] - 1, rows[1] - 1, rows[2] - 1)

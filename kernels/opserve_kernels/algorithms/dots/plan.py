@@ -47,6 +47,7 @@ def plan_dots(
 
 
 def _describe(product: Correlation, gradient: int, flag: int, workspace: Workspace) -> DotsStage:
+    # Units of nearly equal work: columns are divided, since each reads all rows of left.
     convolution, blocks = product.convolution, blocks_of(product)
     pixels = blocks.batch * prod(blocks.extent)
     # Chunks of nearly equal length, in whole vectors. Sums leave the registers once a chunk.
@@ -86,6 +87,7 @@ def blocks_of(product: Correlation) -> ResultBlocks:
 
 def _line(product: Correlation, blocks: ResultBlocks) -> int:
     """Values of the line: of a panel of sums, of the source, or of the left operand."""
+    # The left operand needs the line only if rows are spread out and the tensor is not plain.
     inner = range(blocks.axis + 1, SPATIAL_RANK)
     is_plain = steps_of(product.result, product.result_size)[0] > 0
     is_spread = any(blocks.extent[axis] != blocks.rows[axis] for axis in inner)

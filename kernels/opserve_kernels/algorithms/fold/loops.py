@@ -32,6 +32,7 @@ Triple = tuple[int, int, int]
 @compiled()
 def _positions_down(stage: FoldStage, tap: int, rows: Pair) -> tuple[int, int, int]:
     """First and last position whose tap is in rows first .. last-1, and the row of the first."""
+    # Rows below 0 or beyond the block are left out: bounds are computed, not tested row by row.
     shift, stride = tap * stage.shape.dilation[0] - stage.shape.padding[0], stage.shape.stride[0]
     first = max(0, -((shift - rows[0]) // stride))
     last = min(stage.shape.positions[0], (rows[1] - 1 - shift) // stride + 1)
@@ -41,6 +42,7 @@ def _positions_down(stage: FoldStage, tap: int, rows: Pair) -> tuple[int, int, i
 @compiled()
 def _taps_beside(stage: FoldStage, least: int, tap: int) -> tuple[int, int, int]:
     """First of the taps up to `tap` that shift by the same u; that u; and the first tap's phase."""
+    # Taps a dilation apart have the same u until the phase would exceed the stride.
     dilation, stride = stage.shape.dilation[1], stage.shape.stride[1]
     shift = tap * dilation - stage.shape.padding[1]
     column = shift // stride
@@ -117,6 +119,7 @@ def _store_rows(
     stage: FoldStage, scratch: Floats, floats: Floats, halves: Halves, plane: int, rows: Pair
 ) -> None:
     """Stores rows first .. last-1 of a plane from their sums."""
+    # Sums are by phase; the stride's phases interleave into rows of the image.
     width, count = stage.shape.size[1], rows[1] - rows[0]
     view, index = stage.result_layout, plane * stage.shape.size[0] * stage.shape.size[1]
     source, sizes = (stage.sums, 0, stage.row_pitch), (1, count, width)
@@ -135,6 +138,8 @@ def _store_rows(
 @compiled()
 def _permute(stage: FoldStage, source: Floats, result: Floats, plane: int, rows: Pair) -> None:
     """Moves rows first .. last-1 of a plane where each row of the image has one row of taps."""
+    # Nothing overlaps: each pixel has one column, so rows of taps interleave straight into the
+    # image.
     stride, width = stage.shape.stride[0], stage.shape.size[1]
     high, wide, taps = stage.shape.positions[0], stage.shape.positions[1], stage.shape.kernel[1]
     pixels = plane * stage.shape.size[0] * width
@@ -185,6 +190,8 @@ def run_fold(  # noqa: PLR0913, PLR0917  # arrays and integers
     last_unit: int,
 ) -> None:
     """Runs units first_unit .. last_unit-1; buffers are given as float32 and as halves."""
+    # Units count parts, then blocks, then planes; the sums of a block stay in place between its
+    # parts.
     blocks, height = stage.blocks, stage.shape.size[0]
     parts, unit_parts = stage.parts, stage.unit_parts
     last = min(last_unit * unit_parts, stage.planes * blocks * parts)

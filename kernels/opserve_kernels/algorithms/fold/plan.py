@@ -84,6 +84,7 @@ def plan_fold(
 
 def fold_algorithms(fold: Fold) -> list[Algorithm]:
     """Algorithms of a fold, the fastest first: PERMUTE if every pixel is under one tap."""
+    # The kernel's positions tile the image exactly, without gap, overlap or rest.
     covered = tuple(p * s for p, s in zip(fold.shape.positions, fold.shape.stride, strict=True))
     is_permutation = (
         fold.shape.kernel == fold.shape.stride
@@ -108,6 +109,7 @@ def _rows(fold: Fold, row: int, *, permuted: bool) -> int:
 
 def _part(fold: Fold, values: int) -> Pair:
     """Rows of taps, and taps of a row, in a part, where each tap has `values` in a block."""
+    # Short rows cost as much as _TAP_VALUES values, for beginning a tap takes that long.
     down, across = fold.shape.kernel
     most = max(1, _PART_VALUES // max(values, _TAP_VALUES))
     return min(down, max(1, most // across)), min(across, most)

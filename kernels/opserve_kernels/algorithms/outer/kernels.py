@@ -52,6 +52,8 @@ def outer_tile(rows: int, vectors: int, *, width: int) -> Any:  # noqa: ANN401  
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
         depth, left, right, pixels, vector_pitch, total, pitch, adds = numbers
         lanes = Vectors(builder, width)
+        # Vectors of right's channels are a block's pixels apart, so each has a base address of its
+        # own.
         factors = ahead(builder, memory, left)
         columns = [
             ahead(builder, memory, builder.add(right, _times(builder, vector_pitch, vector)))

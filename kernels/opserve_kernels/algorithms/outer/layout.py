@@ -34,6 +34,8 @@ class OuterOperand(NamedTuple):
     layout: View
 
 
+# Places and steps of both orders of operands are one record, so that the loops have no case for
+# either.
 class OuterStage(NamedTuple):
     """A stage: blocks of the output, and tiles of the gradient for each of them.
 
@@ -87,4 +89,6 @@ class OuterStage(NamedTuple):
 
 def line_pitch(pixels: int) -> int:
     """Distance of two loaded rows of pixels, which does not put them into one set of the cache."""
+    # `_interleave` reads LANES rows together: a distance of a power of two would map them to few
+    # sets.
     return (pixels // LANES | 1) * LANES + LANES

@@ -63,6 +63,7 @@ def _block_of(stage: OuterStage, number: int) -> Quad:
 @compiled()
 def _image_rows(stage: OuterStage, block: Quad) -> tuple[int, int]:
     """The image's rows first .. last-1 that a block needs."""
+    # Rows in padding do not exist: the bounds are cut to the image.
     shape, axis = stage.geometry, stage.block_axis
     stride, size = shape.stride[axis], shape.input_size[axis]
     low = block[2] * stride - shape.padding[axis]
@@ -136,6 +137,8 @@ def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
     rows: tuple[int, int],
 ) -> None:
     """Copies an operand's rows first .. last-1 of a block."""
+    # One vector of channels after the other, so that a pixel's vector is contiguous for the
+    # micro-kernel.
     size, (first, last) = operand.size, rows
     pixels = size[0] * size[1] * size[2]
     row = _row_pixels((size[0], size[1], size[2]), stage.block_axis)
@@ -154,6 +157,7 @@ def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
 @compiled()
 def _meeting(shape: Geometry, axis: int, tap: int) -> tuple[int, int]:
     """The output positions first .. last-1 along an axis at which a tap reads the image."""
+    # Positions whose tap is in padding are not in the table: no product with padding is ever made.
     stride = shape.stride[axis]
     before = shape.padding[axis] - tap * shape.dilation[axis]
     first = max(0, -(-before // stride))
@@ -228,6 +232,7 @@ def _row_sums(stage: OuterStage) -> int:
 @compiled()
 def _sums_of(stage: OuterStage, tile: int) -> int:
     """Place of the sums of a tile; a single block keeps those of one tile at a time."""
+    # With several blocks, sums of all tiles wait for the last block.
     size = stage.rows * stage.geometry.taps * _row_sums(stage)
     return stage.sums + (tile * size if stage.blocks > 1 else 0)
 
@@ -298,6 +303,7 @@ def _store_tile(
     stage: OuterStage, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
 ) -> None:
     """Stores the sums of a tile as rows of the gradient, rounded."""
+    # The gradient has other strides or another dtype: each row of sums goes through its view.
     left, right = _operands(stage)
     count, taps, place = right.channels, stage.geometry.taps, _sums_of(stage, tile)
     for m in range(tile * stage.rows, min((tile + 1) * stage.rows, left.channels)):

@@ -102,6 +102,7 @@ def _image_is_right(product: Correlation) -> bool:
 
 def _goal(weight: Operand, gradient: int) -> tuple[int, int]:
     """Place of the gradient, and whether it is in the workspace."""
+    # A contiguous float32 gradient is written directly, turned in registers on the way.
     if gradient < 0 and is_run(weight):
         return weight.offset, 0
     return gradient, 1
@@ -143,6 +144,8 @@ def _copied_at_once(operand: Operand, channels: int) -> bool:
 
 def _channel_step(operand: Operand) -> int:
     """Distance of channels, if pixels of an entry are a row of equal steps; else 0."""
+    # Either channels or pixels must be contiguous: one is then copied in vectors, the other
+    # transposed.
     (_, step), *more = operand.parts[0]
     _, *axes = operand.parts[1]
     view = operand.view()
@@ -196,6 +199,8 @@ class _OutputBlocks:
     @staticmethod
     def of(convolution: Convolution) -> "_OutputBlocks":
         """Blocks of about _BLOCK_PIXELS whose image rows overlap by half at most."""
+        # The same rule as for correlations: at least twice the span, so that rows of the image are
+        # read twice at most.
         size, image = convolution.output_size, convolution.input_size
         axis = outermost(size, image)
         pixels_of_row = prod(size[axis + 1 :])

@@ -69,6 +69,8 @@ def _depth(stage: PackedStage, table: Offsets, phase: int) -> int:
 @compiled()
 def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
     """Phase and first product of a step; a phase without products also has one step."""
+    # Phases have different numbers of taps, hence of steps: they are counted until the step is
+    # found.
     for phase in range(result_phases(stage.product)):
         steps = max(1, -(-_depth(stage, table, phase) // DEPTH_BLOCK))
         if step < steps:
@@ -338,6 +340,8 @@ def _store_line(  # noqa: PLR0913, PLR0917  # arrays and places
 @compiled()
 def _group_of(stage: PackedStage, entries: int, rows: Triple, part: int) -> tuple[Pair, Pair, Pair]:
     """Lines, columns and positions of a group, each first and one past the last."""
+    # FLAT counts lines of the padded copy, PACKED those of the result; without phases all of it is
+    # one line.
     planes = entries
     if _is_one_line(stage):
         rows, planes = (1, 1, entries * rows[0] * rows[1] * rows[2]), 1
@@ -401,6 +405,7 @@ def run_packed(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Runs units first .. last-1; buffers of the tensors are given as float32 and as halves."""
     product = stage.product
+    # Units in order: tables, weights, then for each block its copy and its steps.
     weight_units = product.groups * -(-product.geometry.output_channels // TILE_ROWS)
     block_units = 1 + stage.groups_of_lines * stage.line_parts * stage.step_units
     for unit in range(first, last):

@@ -29,6 +29,7 @@ _copy_lanes = copy_lanes(LANES)
 @compiled("int64(UniTuple(int64, 3), UniTuple(int64, 3), int64)")
 def position_in(extent: Triple, rows: Triple, pixel: int) -> int:
     """Place of a pixel of a block (entries, *rows) in a copy whose rows are `extent`."""
+    # Pixels count without padding; the copy has it between rows, planes and entries.
     w, line = pixel % rows[2], pixel // rows[2]
     h, plane = line % rows[1], line // rows[1]
     d, entry = plane % rows[0], plane // rows[0]
@@ -38,6 +39,7 @@ def position_in(extent: Triple, rows: Triple, pixel: int) -> int:
 @compiled("Tuple((UniTuple(int64, 3), UniTuple(int64, 3)))(UniTuple(int64, 3), UniTuple(int64, 3))")
 def joined(extent: Triple, rows: Triple) -> tuple[Triple, Triple]:
     """Merges rows, or planes, that have nothing between them into longer rows."""
+    # Longer rows make longer segments: fewer copies that end inside a vector.
     if extent[2] == rows[2]:
         extent, rows = (extent[0], 1, extent[1] * extent[2]), (rows[0], 1, rows[1] * rows[2])
     if extent[1] == rows[1] and extent[2] == rows[2]:
@@ -56,6 +58,7 @@ def _copy_whole_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     depth: int,
 ) -> None:
     """Copies a tile that is one segment."""
+    # Each row of the panel is the same segment under another tap or channel.
     for j in range(depth):
         at, to = source + table[offsets + j], target + j * TILE_COLUMNS
         _copy_row(memory, scratch, (at, to))

@@ -49,6 +49,7 @@ def blocks_of(product: Correlation, algorithm: Algorithm) -> ResultBlocks:
     also computes positions between the entries of a block, so often a block of one entry takes
     less.
     """
+    # PACKED reads a plain source in place. FLAT tries blocks of one entry and larger ones.
     if algorithm is Algorithm.PACKED:
         return ResultBlocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
     found = (_copied(product, least) for least in (1, _BLOCK_PIXELS))
@@ -197,6 +198,7 @@ def _line(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
 
 
 def _result_rows(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
+    # A plain result, or rows without gaps, is stored from its totals: it needs no line.
     plain = steps_of(product.result, product.result_size)[0] > 0
     as_it_is = lines.gathers or lines.grid[2] == blocks.rows[2]
     if plain or (product.result_phases == 1 and as_it_is):

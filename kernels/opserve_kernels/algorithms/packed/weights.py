@@ -46,6 +46,7 @@ def line_pitch(stage: PackedStage) -> int:
 @compiled()
 def panel_place(stage: PackedStage, table: Offsets, group: int, phase: int, panel: int) -> int:
     """Start of a panel."""
+    # Panels of a group are sorted by phase, then by rows; a phase has only the taps that it meets.
     product = stage.product
     first, last = table[product.table + phase], table[product.table + phase + 1]
     whole = panels_of(stage) * source_channels(product) * TILE_ROWS
@@ -74,6 +75,7 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
 ) -> None:
     """Copies the taps of a phase from ordered rows into a panel of the phase at `target`."""
     product = stage.product
+    # The phase's taps are picked from rows that have all taps in order.
     first, last = table[product.table + phase], table[product.table + phase + 1]
     taps = taps_place(product)
     target += int(row * (last - first) * TILE_ROWS)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from opserve_kernels.views import View
 
+# docs/explanation/error-bounds.md derives the first three from the error bound of accuracy `fast`.
 RANGE_BITS = 8
 LEAST_EXPONENT = -110
 LEAST_PRODUCT_EXPONENT = -116

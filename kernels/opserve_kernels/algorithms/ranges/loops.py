@@ -35,6 +35,8 @@ Patterns = NDArray[np.int32]
 _as_state = reading(RangeState)
 _MAGNITUDE = np.int32(0x7FFFFFFF)
 _MANTISSA_BITS = np.int32(23)
+# Magnitudes are compared as integers: the order of float32 patterns without the sign is the same,
+# and infinities and NaNs are the greatest.
 _GREATEST_BITS = np.int32(np.float32(LIMIT).view(np.int32) - 1)
 _BIAS = 127  # of exponents as float32 stores them
 _NONE = 2**32 - 1  # least magnitude of no elements, less 1

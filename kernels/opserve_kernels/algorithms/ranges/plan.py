@@ -23,6 +23,7 @@ def plan_ranges(
         flag: Place in the workspace; its value is 0 or 1 afterwards.
         workspace: Provides the parts that the stage needs.
     """
+    # One line serves both operands: they are measured one after the other.
     one, other = operands
     longest = max(one.count, other.count)
     assert min(one.count, other.count), "a product without elements is no product"

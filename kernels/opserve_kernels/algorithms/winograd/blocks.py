@@ -63,6 +63,7 @@ def fill_tile_offsets(
     """Fills the starts of tiles in consecutive planes; missing tiles repeat the last one."""
     grid = stage.grid
     height, width = plane_of(stage, halo)
+    # The order of tiles is that of planes, rows and columns, as the panels count them.
     tiles, across = tiles_of(stage, block), grid.tiles_across
     # Vectors of tiles are full: lanes without a tile repeat the last one, so that they write the
     # same results to the same place.
@@ -84,6 +85,7 @@ def clear_planes(
     stage: WinogradStage, scratch: Floats, halo: int, target: int, copies: int
 ) -> None:
     """Sets all planes of some channels to padding, which load_planes leaves unchanged."""
+    # Batches may end with fewer entries; planes of the largest block are cleared.
     height, width = plane_of(stage, halo)
     count = stage.grid.block_batch * phases_of(stage) * height * width
     fill(scratch, target, copies * count, PADDING)
@@ -113,6 +115,7 @@ def _split_rows(
     shape = stage.geometry
     (line, planes), (low, high, size) = places, rows
     (height, width), across = plane_of(stage, halo), shape.dilation[2]
+    # Phase and row of a plane follow from the distance to the first tile.
     for y in range(low, high):
         phase = (y - origin[0]) % shape.dilation[1] * across
         z = (y - origin[0]) // shape.dilation[1]
@@ -160,6 +163,7 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     low = min(max(begin, 0), size[0])
     high = max(low, min(begin + height * down, size[0]))
     for i in range(entries):
+        # Rows of the tensor are converted once into the line, then split by phase.
         count, planes = (high - low) * size[1], target + i * down * across * height * width
         index = ((channel * shape.batch + entry + i) * size[0] + low) * size[1]
         values = scratch[line : line + count]

@@ -93,6 +93,8 @@ def _transform(
     grid = stage.grid
     shape = stage.geometry
     channel, width = planes
+    # The two sides have different panels: TILE_ROWS channels on the left, TILE_COLUMNS on the
+    # right.
     lanes, offsets = stage.table + 2 * grid.tiles, stage.table + side * grid.tiles
     # Lanes are channels here, not tiles: a panel then has its channels contiguous, as the product
     # of channels with channels reads them.
@@ -129,6 +131,7 @@ def _transform_side(  # noqa: PLR0913, PLR0917  # arrays and integers
     size = _size_of(stage, side)
     block, (height, width) = block_of(stage, number), plane_of(stage, halo)
     lanes, pitch = stage.table + 2 * grid.tiles, planes_of(stage, block) * height * width
+    # Units of a slice may belong to different blocks, so the table is filled for each.
     fill_tile_offsets(stage, table, stage.table + side * grid.tiles, block, halo)
     fill_lane_offsets(table, lanes, pitch)
     first = part * stage.loaded
@@ -150,6 +153,8 @@ def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int) -> No
     stage = _as_stage(encoded)
     grid = stage.grid
     shape = stage.geometry
+    # Sums over tiles go in pieces that keep their right panel in the cache; later pieces and blocks
+    # add to the total.
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
     channel, channels, total = _chunk_of(stage, chunk)
     columns, all_tiles = _columns(stage), grid.tiles
@@ -194,6 +199,7 @@ def _store_chunk(  # noqa: PLR0913, PLR0917  # arrays and integers
     """Transforms the total of a chunk and stores the result."""
     stage = _as_stage(encoded)
     shape = stage.geometry
+    # Lanes are image channels: their taps are contiguous in a row of the weight, `taps` apart.
     channel, channels, total = _chunk_of(stage, chunk)
     lanes, taps = stage.table + 2 * stage.grid.tiles, shape.taps
     fill_lane_offsets(table, lanes, taps)
@@ -231,6 +237,7 @@ def run_winograd_weight(  # noqa: PLR0913, PLR0917  # arrays and integers
     if scratch[stage.flag] != 0:
         return
     for unit in range(first, last):
+        # Units of a block: left side, right side, then one product for each chunk.
         whole, part = divmod(unit, outputs + images + stage.chunks)
         group, number = divmod(whole, blocks)
         chunk = part - outputs - images

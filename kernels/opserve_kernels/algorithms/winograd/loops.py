@@ -85,6 +85,8 @@ def _left_place(stage: WinogradStage, channel: int) -> int:
 def _weight_index(stage: WinogradStage, group: int, channel: int, k: int) -> int:
     """Index of the taps from channel k of the source to a channel of the result."""
     shape = stage.geometry
+    # The weight is (output, image channels, taps); which of them is the source depends on the
+    # direction.
     output, image = (k, channel) if stage.direction == SCATTER else (channel, k)
     row = group * shape.output_channels + output
     return (row * shape.input_channels + image) * shape.taps
@@ -187,6 +189,8 @@ def _result_size(stage: WinogradStage) -> Pair:
 def _origin_of(stage: WinogradStage) -> tuple[int, int]:
     """The position of the source at which the first tile of the result begins."""
     shape = stage.geometry
+    # The image gradient correlates with turned kernels, so its padding is the kernel's span less
+    # the forward padding.
     y, x = shape.padding[1], shape.padding[2]
     if stage.direction == SCATTER:
         y -= (shape.kernel_size[1] - 1) * shape.dilation[1]
@@ -209,9 +213,11 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
     """Transforms some channels of the right side of a block."""
     stage = _as_stage(encoded)
     block, depth = block_of(stage, number), _depth_of(stage)
+    # The tables of the block: sources with the kernel's halo, results without.
     if unit == 0:
         fill_tile_offsets(stage, table, stage.table, block, 1)
         fill_tile_offsets(stage, table, stage.table + stage.grid.tiles, block, 0)
+    # One plane's copy serves all channels of the unit: its padding is written once.
     clear_planes(stage, scratch, 1, stage.copies, 1)
     tiles, pitch, first = tiles_of(stage, block), plane_of(stage, 1)[1], unit * stage.loaded
     source, size, origin = stage.right_tensor, _source_size(stage), _origin_of(stage)
@@ -234,6 +240,7 @@ def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int, begin
     grid = stage.grid
     (channel, channels), depth = _chunk_of(stage, chunk), _depth_of(stage)
     tiles, most = tiles_of(stage, block_of(stage, number)), PANEL_VALUES // TILE_COLUMNS
+    # The depth goes in pieces of one right panel each; all but the first add to the total.
     held, pitch = stage.left_depth, grid.tiles
     # Point by point, a matrix product each. A panel of the right side, at most PANEL_VALUES, stays
     # in the first-level cache while the chunk's channels pass.
@@ -305,6 +312,8 @@ def _store_total(  # noqa: PLR0913, PLR0917  # arrays and integers
     grid = stage.grid
     block, (channel, channels) = block_of(stage, number), _chunk_of(stage, chunk)
     tiles, pitch = tiles_of(stage, block), plane_of(stage, 0)[1]
+    # Results are written tile by tile into planes without a halo; the planes then go to the tensor
+    # row by row.
     offsets = stage.table + grid.tiles
     for m in range(channels):
         for tile in range(0, tiles, LANES):
@@ -341,6 +350,7 @@ def run_winograd(  # noqa: PLR0913, PLR0917  # arrays and integers
     if scratch[stage.flag] != 0:
         return
     for unit in range(first, last):
+        # Units of a group: its weights if blocks share them, then loads and chunks of each block.
         group, inside = divmod(unit, weights + blocks * (loads + chunks))
         number, part = divmod(inside - weights, loads + chunks)
         chunk = part - loads

@@ -33,6 +33,8 @@ _UNIT_TILES = 25_000  # tiles that a unit transforms, less than a millisecond
 
 def fits(convolution: Convolution) -> bool:
     """Whether a convolution has transforms, and rows of tiles that are not too long."""
+    # MOST_TERMS bounds every sum that the transforms' range analysis covers, over channels or
+    # pixels.
     pixels = max(convolution.input_pixels, convolution.output_pixels)
     channels = max(convolution.input_channels, convolution.output_channels)
     return (
@@ -86,6 +88,7 @@ def _product_stage(product: Correlation, flag: int, workspace: Workspace) -> Win
     depth, width = product.source_channels, product.result_channels
     tiling = Tiling.of(convolution, product.result_size)
     blocks = TileBlocks.of(tiling, _most_tiles(convolution, tiling.points, depth))
+    # Tiles are the columns of the product: whole panels, whose rest repeats the last tile.
     tiles = _whole(blocks.tiles, TILE_COLUMNS)
     chunk = _chunk(width, (tiling.points * tiles, tiling.points * depth * tiles), step=LANES)
     held, left = depth, _whole(width, LANES)
@@ -121,6 +124,7 @@ def _weight_stage(product: Correlation, flag: int, workspace: Workspace) -> Wino
     depth, width = product.result_channels, product.source_channels
     tiling = Tiling.of(convolution, product.result_size)
     blocks = TileBlocks.of(tiling, _most_tiles(convolution, tiling.points, depth + width))
+    # Tiles are the depth here, so they need no rounding; the image's channels are the columns.
     tiles, columns = blocks.tiles, _whole(width, TILE_COLUMNS)
     per_channel = (tiling.points * columns, tiling.points * columns * tiles)
     chunk = _chunk(depth, per_channel, step=TILE_ROWS)
@@ -170,12 +174,14 @@ def _grid(tiling: Tiling, blocks: TileBlocks, tiles: int) -> TileGrid:
 
 def _points(tiling: Tiling, values: int, workspace: Workspace) -> PointPlanes:
     """Reserves so many values at every point, with the gaps between them."""
+    # No gap behind the last point.
     pitch = values + PITCH_GAP
     return PointPlanes(place=workspace.reserve(tiling.points * pitch - PITCH_GAP), pitch=pitch)
 
 
 def _row_products(convolution: Convolution, channels: int) -> int:
     """Multiply-adds of the least unit of a product with so many channels: of a row of tiles."""
+    # Rows of tiles are the least blocks; a longer row would make a unit too long to interrupt.
     sizes = convolution.input_size, convolution.output_size
     tilings = [Tiling.of(convolution, size) for size in sizes]
     tiles = max(tiling.phases * tiling.across for tiling in tilings)
@@ -187,6 +193,7 @@ def _most_tiles(convolution: Convolution, points: int, channels: int) -> int:
 
     Every block passes all kernels once, so blocks are larger where there are more kernels.
     """
+    # At least 1 MiB of tiles, twice the size of the kernels if that is more, 20 MiB at most.
     kernels = points * convolution.input_channels * convolution.output_channels
     values = min(max(_LEAST_VALUES, 2 * kernels), _MOST_VALUES)
     return max(_LEAST_TILES, values // (points * channels))
@@ -210,6 +217,7 @@ def _chunk(channels: int, per_channel: tuple[int, int], *, step: int) -> int:
         per_channel: Values of a channel's total, and its multiply-adds.
         step: Channels that are computed together.
     """
+    # Chunks are evened out: the last one is not much smaller than the others.
     values, products = per_channel
     most = min(_UNIT_PRODUCTS // products, _TOTAL_VALUES // values)
     chunks = -(-channels // max(step, most // step * step))

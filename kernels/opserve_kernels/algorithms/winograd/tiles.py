@@ -150,6 +150,8 @@ def _load_quads(
     loaded: Rows = []
     for row in range(rows):
         at = builder.add(builder.mul(row_pitch, integer(row)), integer(column))
+        # Lanes come from different places, so each contributes a vector of four values; wider loads
+        # would cross into other tiles.
         quads = [loader.load(ahead(builder, place, at)) for place in places]
         loaded.append([_join(builder, quads[q::_QUAD]) for q in range(_QUAD)])
     return loaded
@@ -196,6 +198,8 @@ def _store_pieces(
     """Stores lanes in pieces; where is a place, the lanes of a piece and the pitch."""
     place, count, pitch = where
     for piece in range(LANES // count):
+        # Left panels have TILE_ROWS channels, half a vector or less: a vector of lanes spreads over
+        # several panels.
         part = value if count == LANES else _part(builder, value, piece * count, count)
         at = builder.add(place, builder.mul(pitch, integer(piece)))
         Vectors(builder, count).store(part, ahead(builder, memory, at))

@@ -90,6 +90,7 @@ class TileBlocks:
     @staticmethod
     def of(tiling: Tiling, most: int) -> "TileBlocks":
         """The cheapest blocks of at most so many tiles, but at least one row of an entry."""
+        # Entries are taken together if one fits, else one entry is cut into rows of tiles.
         row = tiling.phases * tiling.across
         entry = row * tiling.down
         if entry <= most:
@@ -122,5 +123,6 @@ def _part(count: int, tiles: int, most: int) -> int:
     def cost(part: int) -> float:
         return count // part * block(part) + block(count % part)
 
+    # Only the largest TILE_COLUMNS parts are compared: planning must not walk sizes.
     largest = min(count, max(1, most // tiles))
     return min(range(largest, max(0, largest - TILE_COLUMNS), -1), key=cost)

@@ -92,6 +92,7 @@ class Transforms:
         # Sums and differences of p and -p: even powers take the sums, odd powers the differences.
         near = self._lanes.add(p1, p2), self._builder.fsub(p1, p2)
         far = self._lanes.add(p3, p4), self._builder.fsub(p3, p4)
+        # The point at infinity adds to the highest power only.
         results = [self._lanes.add(p0, self._lanes.add(near[0], far[0]))]
         for power in range(1, count):
             nearer = self._scaled(POINT**power, near[power % 2])
@@ -106,6 +107,7 @@ class Transforms:
 
     def _polynomial(self, factors: Sequence[Value], x: Fraction) -> Value:
         """Sum of factors * x^i."""
+        # Horner's scheme: one fused multiply-add for each factor.
         total = factors[-1]
         for factor in reversed(factors[:-1]):
             total = self._add_scaled(x, total, factor)

@@ -1,4 +1,4 @@
-"""Forms of the operators on blocks, whichever gradient they ask for."""
+"""Forms of the operators on blocks, for either gradient."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Numbers that draw the geometry of a call."""
+"""Random numbers that determine the geometry of a call."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -8,7 +8,7 @@ from opserve_kernels.cases.calls import Row
 Choice = TypeVar("Choice")
 Numbers = Iterator[int]
 CHANNELS = 12
-"""Of a drawn call, at most."""
+"""Sizes of a drawn call, at most."""
 
 
 def one_of(numbers: Numbers, choices: Sequence[Choice]) -> Choice:

@@ -1,4 +1,4 @@
-"""A form: a call whose dtype, profile and fill are left open."""
+"""A form: a call without dtype, profile and fill."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,10 +23,10 @@ class Call(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What a case tries.
+    """A call with its variations.
 
     Attributes:
-        name: What is tried, in a few words.
+        name: Description of the form in a few words.
         call: The geometry.
         layouts: Of tensors that are not contiguous.
         keeps_dtypes: Whether the dtypes are those of the call itself.
@@ -50,12 +50,12 @@ class Form:
 
 
 def gapped(shape: Row) -> Row:
-    """Strides of every second element of rows that are one longer than it takes."""
+    """Strides of every second element, of rows that are one element longer than necessary."""
     return (*contiguous_strides((*shape[:-1], 2 * shape[-1] + 1))[:-1], 2)
 
 
 def channels_last(shape: Row) -> Row:
-    """Strides of N, C and spatial sizes where channels are neighbours."""
+    """Strides of N, C and spatial sizes with contiguous channels."""
     batch, channels, *spatial = shape
     step, *steps = contiguous_strides((batch, *spatial, channels))
     return (step, steps[-1], *steps[:-1])

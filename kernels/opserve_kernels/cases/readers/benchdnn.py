@@ -1,4 +1,4 @@
-"""Cases from benchdnn's problem strings: conv and deconv, with options that say what to do."""
+"""Cases from benchdnn's problem strings: conv and deconv, with their options."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ _DIRECTIONS: Mapping[str, Mask] = {
 }
 _NO_BIAS = {"", "undef"}
 _DRIVERS: Mapping[str, bool] = {"conv": False, "deconv": True}
-# How the program runs and what it tells, not what it computes.
+# Options of the run and of reports, which do not change what is computed.
 _PASSED_OVER = {
     *("mode", "mode-modifier", "match", "impl", "skip-impl", "global-impl", "global-skip-impl"),
     *("alg", "fast-ref", "fast-ref-gpu", "summary", "start", "v", "verbose", "concise", "c"),
@@ -52,20 +52,20 @@ _PASSED_OVER = {
 _NEUTRAL = {"", "strict", "environment"}
 """Values of attributes that change no result."""
 _LISTED: tuple[str, ...] = ("dir", "dt", "bia-dt", "stag", "wtag", "dtag", "strides", "mb")
-_TYPE = re.compile("bf16|f16|f32|f64|[su]8|s32")  # in a name of the old --cfg
+_TYPE = re.compile("bf16|f16|f32|f64|[su]8|s32")  # in a value of the old --cfg
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 _REPRO = "__REPRO:"
-"""Stands in what benchdnn prints before the command that repeats a problem."""
+"""Text that benchdnn prints before the command that repeats a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """What options before a problem say; each is a list of values to be tried by turns.
+    """Options before a problem; each is a list of values to combine.
 
     Attributes:
         transposed: Whether the driver is deconv's.
-        values: Of the options of _LISTED; without a value an option is at its default.
-        obstacles: Those that cannot be expressed, by name, until --reset.
+        values: Values of the options of _LISTED; an option without a value has its default.
+        obstacles: Options that cannot be expressed, by name, until --reset.
     """
 
     transposed: bool = False
@@ -80,13 +80,13 @@ class _Options:
 def read_benchdnn(text: str, setting: Setting = DEFAULT, most: int = CASES_LIMIT) -> Read:
     """The cases of problem strings.
 
-    Options hold for the lines below too, as in benchdnn's batch files, until --reset. Without
-    --dir, all gradients are asked for.
+    Options also apply to the lines below, as in benchdnn's batch files, until --reset. Without
+    --dir, all gradients are computed.
 
     Args:
         text: Options and problems; the drivers' names conv and deconv with or without dashes.
         setting: Profile, kind and tags of the cases.
-        most: Calls that are made.
+        most: Limit of the number of calls.
     """
     options = _Options()
 
@@ -112,7 +112,7 @@ def _is_option(word: str) -> bool:
 
 
 def _after(options: _Options, word: str) -> _Options:
-    """The options once a word was read; what cannot be expressed stands in the way of problems."""
+    """The options after a word; an option that cannot be expressed prevents later problems."""
     name, _, value = word.lstrip("-").partition("=")
     if name == "batch":
         raise Inexpressible("--batch names a file, and no file is read")
@@ -156,7 +156,7 @@ def _mask(direction: str, bias: str) -> Mask:
 
 
 def _in_dtypes(call: ConvolutionCall, text: str, bias: str) -> ConvolutionCall:
-    """Src, wei and dst, or one for all; a gradient has the dtype of what it belongs to."""
+    """Src, wei and dst, or one dtype for all; a gradient has the dtype of its operand."""
     names = (text or "f32").split(":")
     if len(names) not in {1, 3}:
         raise Inexpressible(f"--dt={text[:32]}, allowed one dtype or src:wei:dst")

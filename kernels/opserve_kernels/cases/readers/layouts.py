@@ -1,4 +1,4 @@
-"""Where benchdnn's tags and strides say that tensors lie, in steps of a call's tensors."""
+"""Layouts from benchdnn's tags and strides, as steps of a call's tensors."""
 
 from math import prod
 
@@ -14,13 +14,13 @@ OPERANDS = ("input", "weight", "grad_output")  # in the order of src:wei:dst
 
 
 def steps_of(geometry: Geometry, operand: str, *, tag: str, strides: str) -> Row | None:
-    """The steps of an operand of the call; None where nothing is said of them.
+    """The steps of an operand of the call; None if neither tag nor strides are given.
 
     Args:
-        geometry: The call, and the problem that it was.
+        geometry: The call, and its problem.
         operand: One of OPERANDS.
-        tag: Of its layout, such as any, axb, nhwc or acdb.
-        strides: Its own of --strides, such as 64x1x16x4; empty where there are none.
+        tag: Tag of its layout, such as any, axb, nhwc or acdb.
+        strides: Its part of --strides, such as 64x1x16x4; empty without one.
     """
     sizes = _sizes(geometry, operand)
     if strides:
@@ -39,7 +39,7 @@ def steps_of(geometry: Geometry, operand: str, *, tag: str, strides: str) -> Row
 
 
 def _sizes(geometry: Geometry, operand: str) -> Row:
-    """The dimensions as benchdnn has them: a weight's groups are one, if the problem says g."""
+    """The dimensions as benchdnn counts them: with g, groups are an axis of a weight."""
     problem, axes = geometry.problem, geometry.axes
     match operand:
         case "input":
@@ -78,7 +78,7 @@ def _packed(sizes: Row, order: list[int]) -> Row:
 
 
 def _of_call(geometry: Geometry, operand: str, sizes: Row, steps: Row) -> Row:
-    """The axes that the call has; one of size 1 may lie anywhere."""
+    """The steps of the call's axes; an axis of size 1 may have any."""
     first = len(steps) - len(geometry.axes)
     spatial = [1 if place is None else steps[first + place] for place in geometry.kept]
     channels = list(steps[:first])
@@ -93,7 +93,7 @@ def _of_call(geometry: Geometry, operand: str, sizes: Row, steps: Row) -> Row:
 
 
 def _without_groups(steps: list[int], groups: int, size: int) -> list[int]:
-    """Groups and the channels of one, as a single axis of both."""
+    """Merges the axes of groups and of a group's channels into one."""
     between, within, last = steps
     if groups > 1 and size > 1 and between != within * size:
         raise Inexpressible("the layout puts something between the groups of a weight's channels")

@@ -50,7 +50,7 @@ _LETTERS = (
     *("I in_layout", "O out_layout", "f fil_layout", "Z tensor_vect", "L vector_length"),
 )
 _SHORT: Mapping[str, str] = {pair[0]: pair[2:] for pair in _LETTERS}
-# How the program runs and what it tells, not what it computes.
+# Options of the run and of reports, which do not change what is computed.
 _PASSED_OVER = {
     *("V", "verify", "i", "iter", "t", "time", "w", "wall", "s", "search", "P", "printconv"),
     *("S", "solution", "C", "verification_cache", "o", "dump_output", "r", "pad_val"),
@@ -65,7 +65,7 @@ def read_miopen(text: str, setting: Setting = DEFAULT, most: int = CASES_LIMIT) 
     Args:
         text: A command a line.
         setting: Profile, kind and tags of the cases.
-        most: Calls that are made.
+        most: Limit of the number of calls.
     """
     return read_lines(text, lambda line: _requests(line, setting), most)
 
@@ -150,7 +150,7 @@ def _row(options: Mapping[str, str], name: str, axes: int, *, least: int = 0) ->
 
 
 def _padding(options: Mapping[str, str], axes: int) -> Row:
-    """As MIOpen's modes have it, which mean something for a convolution without dilation alone."""
+    """Padding by MIOpen's modes, which are defined only without transposition and dilation."""
     given, kernel = _row(options, "pad", axes), _row(options, "fil", axes)
     is_dilated = max(*_row(options, "dilation", axes)) > 1 < max(kernel)
     match options["pad_mode"]:
@@ -172,7 +172,7 @@ def _padding(options: Mapping[str, str], axes: int) -> Row:
 
 
 def _mask(options: Mapping[str, str]) -> Mask:
-    """0 is all, else a bit for each direction; the bias where there is one."""
+    """The gradients of -F: 0 is all, else a bit for each direction; with a bias if there is one."""
     asked = integer(options["forw"], "forw") or (_BACKWARD_DATA | _BACKWARD_WEIGHTS)
     data, weights = bool(asked & _BACKWARD_DATA), bool(asked & _BACKWARD_WEIGHTS)
     if not (data or weights):

@@ -1,4 +1,4 @@
-"""benchdnn's problem strings, like ic16ih7oc16oh7kh3ph1n"name", and the calls they stand for."""
+"""benchdnn's problem strings, like ic16ih7oc16oh7kh3ph1n"name", and their calls."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _KEYS = sorted(
 )
 _TOKEN = re.compile(rf"(?P<key>{'|'.join(_KEYS)})(?P<number>-?\d+)")
 _BATCH = 2  # without an mb
-# What is the same as nothing, of an axis: i and k must be given, o and p follow from them.
+# Values of an axis that change nothing: i and k must be given, o and p follow from them.
 _DEFAULTS: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("i", "o", "k", "p", "d"), (None, 0)),
     "s": (None, 1),
@@ -29,12 +29,12 @@ class Axis:
     """A spatial dimension of a problem.
 
     Attributes:
-        size: Of the source.
-        output: Of the destination.
+        size: Size of the source.
+        output: Size of the destination.
         kernel: Taps.
         stride: Step.
         before: Padding in front.
-        after: Padding behind; below 0 where the kernel leaves the end out.
+        after: Padding behind; below 0 if the kernel leaves the end out.
         dilation: Distance of taps, 1 or more.
     """
 
@@ -53,7 +53,7 @@ class Axis:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether a problem without it is the same."""
+        """Whether the problem is the same without the axis."""
         ones = self.size == self.output == self.kernel == 1
         return ones and self.before == 0 == self.after
 
@@ -63,15 +63,15 @@ _TRIVIAL = Axis(size=1, output=1, kernel=1, stride=1, before=0, after=0, dilatio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem string, taken apart.
+    """A parsed problem string.
 
     Attributes:
         groups: Groups of channels.
-        says_groups: Whether it says how many: a weight then has an axis of them.
+        says_groups: Whether it has g: a weight then has an axis of groups.
         batch: Entries.
         inner: Channels of the source.
         outer: Channels of the destination.
-        numbers: What it says of its axes: "ih" and so on.
+        numbers: Numbers of its axes: "ih" and so on.
     """
 
     groups: int
@@ -88,9 +88,9 @@ class Geometry:
 
     Attributes:
         call: The call.
-        problem: What it was.
+        problem: The problem.
         axes: The problem's spatial dimensions.
-        kept: Of each of the call's, which of them it is; None where it is none.
+        kept: For each of the call's axes, the index of the problem's; None without one.
     """
 
     call: ConvolutionCall
@@ -100,7 +100,7 @@ class Geometry:
 
 
 def problem_of(text: str) -> Problem:
-    """The numbers of a problem string; underscores mean nothing, n begins a name."""
+    """The numbers of a problem string; underscores are ignored, n begins a name."""
     numbers: dict[str, int] = {}
     place = 0
     while place < len(text) and text[place] != "n":
@@ -129,7 +129,7 @@ def problem_of(text: str) -> Problem:
 
 
 def geometry_of(problem: Problem, *, transposed: bool) -> Geometry:
-    """The convolution that a problem stands for."""
+    """The convolution of a problem."""
     given = _axes(problem.numbers, transposed=transposed)
     kept: list[int | None] = list(range(len(given)))
     if not all(map(_symmetric, given)):
@@ -162,7 +162,7 @@ def _call(problem: Problem, axes: list[Axis], *, transposed: bool) -> Convolutio
 
 
 def _axes(numbers: Mapping[str, int], *, transposed: bool) -> list[Axis]:
-    """What is not said of an axis at all is as of the one before it: ih alone is a square."""
+    """An axis without any number has those of the one before it: ih alone is a square."""
     given = [{name: numbers.get(f"{name}{axis}") for name in _PER_AXIS} for axis in _AXES]
     said = [any(row[name] not in _DEFAULTS[name] for name in _PER_AXIS) for row in given]
     if not any(said):
@@ -178,7 +178,7 @@ def _axes(numbers: Mapping[str, int], *, transposed: bool) -> list[Axis]:
 
 
 def _axis(row: Mapping[str, int | None], name: str, *, transposed: bool) -> Axis:
-    """With the output's size that padding leaves, or the padding that it takes."""
+    """An axis with the output's size that padding implies, or the padding that the size implies."""
     size, kernel, output, before = row["i"], row["k"], row["o"] or None, row["p"]
     if size is None or kernel is None:
         raise Inexpressible(f"i{name} and k{name} are needed where something is said of {name}")
@@ -207,7 +207,7 @@ def _axis(row: Mapping[str, int | None], name: str, *, transposed: bool) -> Axis
 
 
 def _symmetric(axis: Axis) -> bool:
-    """Whether one padding for both sides, and what a floor or output_padding leaves, says it."""
+    """Whether one padding for both sides, with floor or output_padding, expresses an axis."""
     return axis.before >= 0 and 0 <= axis.before - axis.after < axis.stride
 
 
@@ -222,7 +222,7 @@ def _differing(axis: Axis, *, transposed: bool) -> tuple[int, int]:
 
 
 def _planes(axes: list[Axis]) -> list[int | None]:
-    """Two axes, for only 2-D calls have a padding for each side; a trivial one comes or goes."""
+    """Two axes, as only 2-D calls have a padding for each side, with or without trivial ones."""
     places: list[int | None] = list(range(len(axes)))
     if len(axes) == 1:
         return [None, *places]

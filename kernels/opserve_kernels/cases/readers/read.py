@@ -1,4 +1,4 @@
-"""What a reader of another program's lines gives back: cases, and what cannot be expressed."""
+"""Results of a reader of another program's lines: cases, and lines that cannot be expressed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,11 +19,11 @@ from opserve_kernels.operators.convolution_backward.schema import ConvolutionBac
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.tensor import DataType
 
-_DIGITS = 9  # of a number that a line may have
+_DIGITS = 9  # digits of a number in a line, at most
 
 
 class Inexpressible(ValueError):
-    """Why a line makes no call of convolution_backward."""
+    """The reason why a line makes no call of convolution_backward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Refused:
     Attributes:
         line: Its number, from 1.
         text: The line, cut off.
-        reason: Why.
+        reason: The reason.
     """
 
     line: int
@@ -43,7 +43,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What lines have made.
+    """Cases and rejected lines.
 
     Attributes:
         cases: Calls of convolution_backward, each once.
@@ -56,7 +56,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A call as a line asks for it.
+    """A call that a line requests.
 
     Attributes:
         call: The geometry.
@@ -68,12 +68,12 @@ class Request:
 
 
 def read_lines(text: str, requests_of: Callable[[str], Iterable[Request]], most: int) -> Read:
-    """The cases of all lines; a line of which one call cannot be expressed makes none.
+    """The cases of all lines; a line with a call that cannot be expressed makes none.
 
     Args:
-        text: Lines; those that are empty or begin with # are passed over.
-        requests_of: The calls of a line; raises Inexpressible.
-        most: Calls that are made; lines that ask for more make none.
+        text: Lines; those that are empty or begin with # are skipped.
+        requests_of: Function that returns the calls of a line; raises Inexpressible.
+        most: Limit of the number of calls; lines beyond it make none.
     """
     cases: dict[str, Case] = {}
     refused: list[Refused] = []
@@ -106,7 +106,7 @@ def _check_size(line: str, number: int) -> None:
 
 
 def integer(text: str, name: str) -> int:
-    """A number of a line."""
+    """An integer of a line."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
         raise Inexpressible(f"{name}: given {text[:32]!r}, allowed an integer of {_DIGITS} digits")
@@ -141,7 +141,7 @@ def _case(request: Request, line: str) -> Case:
 
 
 def _check_places(case: Case) -> None:
-    """A layout leaves no vast gaps, and gives each element of a gradient a place of its own."""
+    """Rejects layouts with vast gaps, and gradients without a place for each element."""
     for name, tensor in case.tensors.items():
         steps, elements = list(tensor.strides or ()), tensor.storage_elements
         if elements > STORAGE_ELEMENTS:
@@ -157,7 +157,7 @@ def _told(call: ConvolutionCall) -> str:
 
 
 def layouts_of(call: ConvolutionCall, strides: Mapping[str, Row]) -> dict[str, Layout]:
-    """Layouts of an operand and its gradient, by the operand's name, where the call has them."""
+    """Layouts of an operand and its gradient, by the operand's name, if the call has them."""
     given: dict[str, Layout] = {}
     for name, steps in strides.items():
         given[name] = Layout(strides=steps)
@@ -167,7 +167,7 @@ def layouts_of(call: ConvolutionCall, strides: Mapping[str, Row]) -> dict[str, L
 
 
 def dtype_named(name: str, names: Mapping[str, DataType]) -> DataType:
-    """The dtype of a name."""
+    """The dtype with a name."""
     if name not in names:
         raise Inexpressible(f"dtype {name[:32]!r}, allowed {', '.join(names)}")
     return names[name]

@@ -8,20 +8,20 @@ from opserve_kernels.cases.case import Case, TensorCase, Value
 from opserve_kernels.operator import Rule, RuleOrigin
 
 ERROR_TABLE = "error table: "
-"""How the source of a case begins that a row of an error table is tried by."""
+"""Prefix of the source of a case that breaks a row of an error table."""
 PAGE_RULE = "page rule"
 """Tag of a case that a session with DocumentedRules.WARN accepts."""
 Changes = Mapping[str, object]
-"""New values by path: "stride", "para_dict.strides", "input.shape"; None takes an argument away."""
+"""New values by path: "stride", "para_dict.strides", "input.shape"; None removes an argument."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """What breaks a rule.
+    """A call that breaks a rule.
 
     Attributes:
-        case: A call on a profile that has the rule; it breaks none, unless there are no changes.
-        changes: Of it.
+        case: A call on a profile with the rule; it breaks none, unless there are no changes.
+        changes: Changes of the call.
     """
 
     case: Case
@@ -33,7 +33,7 @@ Row = tuple[str, str]
 
 
 def row_of(rule: Rule) -> Row:
-    """What a rule is looked up by."""
+    """The key of a rule."""
     return rule.parameter, rule.broken
 
 
@@ -68,7 +68,7 @@ def changed(case: Case, changes: Changes) -> Case:
 
 
 def thin(case: Case) -> Case:
-    """The same call with one element behind all those of each tensor: so large ones take none."""
+    """The same call whose tensors all repeat one element: even large ones need no memory."""
     tensors: dict[str, TensorCase] = {}
     for name, tensor in case.tensors.items():
         fill = tensor.fill and replace(tensor.fill, plain=None)

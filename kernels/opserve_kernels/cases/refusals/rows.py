@@ -1,4 +1,4 @@
-"""Calls that must be refused: one for each row of each operator's error table."""
+"""Calls that must be rejected: one for each row of each operator's error table."""
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import refused, row_of

@@ -1,4 +1,4 @@
-"""Warnings that stand for the refusal which a case expects."""
+"""Warnings that replace the rejection which a case expects."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -14,7 +14,7 @@ class BrokenRule(Protocol):
 
     @property
     def code(self) -> int:
-        """Number of the code that rejects the call where the rule is an error."""
+        """Number of the code that rejects the call if the rule is an error."""
         ...
 
     @property
@@ -34,12 +34,12 @@ class BrokenRule(Protocol):
 
 
 def stands_for_refusal(case: Case, broken: BrokenRule, *, warns: bool) -> bool:
-    """Whether an accepted call may break a rule with no more than this warning.
+    """Whether an accepted call may break a rule with only this warning.
 
     Args:
-        case: Of a call that must be refused.
+        case: A call that must be rejected.
         broken: The warning.
-        warns: Whether the call ran where rules of the page alone are warnings.
+        warns: Whether the target treats rules of the page alone as warnings.
     """
     mere_warnings = {RuleOrigin.CONTRADICTED, *([RuleOrigin.PAGE] if warns else [])}
     return any(
@@ -51,7 +51,7 @@ def stands_for_refusal(case: Case, broken: BrokenRule, *, warns: bool) -> bool:
 
 
 def _rows(case: Case) -> Iterable[Rule]:
-    """The row that a suite's case breaks; of a case of another source, all of the operator's."""
+    """The row that a suite's case breaks; for other cases, all rows of the operator."""
     rules = cases_of(case.operator).rules
     if not case.source.startswith(ERROR_TABLE):
         return rules

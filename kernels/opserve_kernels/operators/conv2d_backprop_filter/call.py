@@ -1,4 +1,4 @@
-"""The arguments of conv2d_backprop_filter once none is missing, and what follows from them."""
+"""The complete arguments of conv2d_backprop_filter, and the values that follow from them."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Call:
 
     @property
     def blocks(self) -> Superblocks:
-        """How res_tensor arranges the groups; they must have been checked."""
+        """The layout of the groups in res_tensor; the arguments must have been checked."""
         return superblocks(self.filter_sizes, self.groups)
 
     @property

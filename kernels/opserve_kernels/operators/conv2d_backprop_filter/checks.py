@@ -53,7 +53,7 @@ _PAIR, _QUAD = 2, 4
 
 
 def check(arguments: Conv2dBackpropFilter, profile: Profile, page: PageRules) -> Call:
-    """Refuses arguments that break a rule; the codes are in README.md."""
+    """Rejects arguments that break a rule; the codes are in README.md."""
     call = _check_given(arguments)
     _check_dtypes(call, profile.name)
     _check_lengths(call)
@@ -99,7 +99,7 @@ def _check_dtypes(call: Call, profile: str) -> None:
 
 
 def _check_lengths(call: Call) -> None:
-    """The vendor's source fails without a code where padding or an image is too short."""
+    """Checks lengths; the vendor's source fails without a code on a short padding or image."""
     for name, values, length in (
         ("filter_sizes", call.filter_sizes, _QUAD),
         ("para_dict.strides", call.strides, _PAIR),
@@ -130,7 +130,7 @@ def _check_channels(call: Call) -> None:
 
 
 def _check_kernel(call: Call, profile: str) -> None:
-    """Without dilation the vendor computes by DMA what is beyond the limits."""
+    """Checks the kernel; without dilation, the vendor computes beyond the limits by DMA."""
     if call.dilations != ONES:
         check_limit(KERNEL, call.filter_sizes[2:], profile=profile, status=TbeStatus.E64001)
         check_limit(STRIDE, call.strides, profile=profile, status=TbeStatus.E64001)
@@ -166,7 +166,7 @@ def _check_spatial(call: Call) -> None:
 
 
 def _check_bytes(call: Call) -> None:
-    """The weight as the source counts it: whole blocks of channels, in res_dtype."""
+    """Checks the bytes of the weight as the source counts them: whole blocks, in res_dtype."""
     output, image = call.out_backprop, call.input_x
     check_bytes("out_backprop", output.shape, output.dtype.size_bytes)
     check_bytes("input_x", image.shape, image.dtype.size_bytes)
@@ -197,7 +197,7 @@ def _check_limits(call: Call, profile: str) -> None:
 
 
 def _is_beyond_the_limits(call: Call) -> bool:
-    """Whether the vendor computes by DMA; with dilation this was refused before."""
+    """Whether the vendor computes by DMA; with dilation, such a call was rejected before."""
     fits = KERNEL.holds(max(call.filter_sizes[2:])) and STRIDE.holds(max(call.strides))
     return not fits
 

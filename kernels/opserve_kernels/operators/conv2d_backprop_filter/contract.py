@@ -1,4 +1,4 @@
-"""What of conv2d_backprop_filter is data: revision, support by profile, limits, error table."""
+"""The contract of conv2d_backprop_filter as data: revision, support, limits, error table."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
     "ascend310": ("float32",),
     _REFERENCE: ("float32", "float16", "bfloat16", "float64"),
 }
-"""What res_dtype may be, by profile."""
+"""Values of res_dtype, by profile."""
 
 _MOST_HEIGHT, _MOST_WIDTH, _MOST_WIDTH_OF_A_ROW = 200000, 4096, 2**31 - 1
 _DEVICES = tuple(profile for profile in SUPPORT if profile != _REFERENCE)
@@ -91,7 +91,7 @@ def _rule(
 
 
 def _beyond(parameter: str, broken: str = "outside the limit") -> Rule:
-    """The least values of limits are rules of their own, which hold on every profile."""
+    """A rule of a limit; least values are rules of their own, which hold on every profile."""
     return Rule(
         status=_E.E64001,
         parameter=parameter,

@@ -1,4 +1,4 @@
-"""conv2d_backprop_filter as the service has it: contract, schema and plan."""
+"""The record of conv2d_backprop_filter for the service: contract, schema and plan."""
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.operators.conv2d_backprop_filter.contract import (

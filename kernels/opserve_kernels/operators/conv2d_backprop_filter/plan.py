@@ -1,4 +1,4 @@
-"""Phase one of conv2d_backprop_filter: the rules, then what is where and what to compute."""
+"""Phase one of conv2d_backprop_filter: the rules, then operands and results."""
 
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Diagonal, Gradients
@@ -24,6 +24,8 @@ def plan(arguments: Conv2dBackpropFilter, profile: Profile, options: PlanOptions
     Raises:
         InvalidArgument: A rule is broken; see README.md.
     """
+    # Malformed tensors are rejected (161002) before any rule of the vendor: rules rely on their
+    # shapes.
     for name in _TENSORS:
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
@@ -34,11 +36,12 @@ def plan(arguments: Conv2dBackpropFilter, profile: Profile, options: PlanOptions
 
 
 def _gradients(call: Call) -> Gradients:
-    """One dense product for each superblock, of which the diagonal is kept unless it is raw.
+    """One dense product for each superblock, of which only the diagonal is kept, unless raw.
 
-    A superblock that is one group without padding is diagonal throughout.
+    A superblock with one group and no padding is diagonal throughout.
     """
     assert call.res_tensor is not None
+    # Padding before the image only: the rest follows from the size of out_backprop.
     blocks = call.blocks
     convolution = convolution_of(
         blocks,
@@ -47,6 +50,8 @@ def _gradients(call: Call) -> Gradients:
         kernel=call.filter_sizes[2:],
         steps=(call.strides, call.padding[::2], call.dilations[2:]),
     )
+    # The device multiplies whole superblocks. Products of one group's input with another's output
+    # are cleared afterwards, as every conversion to FRACTAL_Z has zeros there.
     diagonal = Diagonal(
         groups=blocks.groups,
         extend=blocks.extend,

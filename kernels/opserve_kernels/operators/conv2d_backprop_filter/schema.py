@@ -45,8 +45,8 @@ class Conv2dBackpropFilter:
         out_backprop: Gradient of the convolution's output, NC1HWC0 (N, C1, Ho, Wo, 16).
         filter_sizes: Cout, Cin/groups, KH, KW.
         para_dict: Everything else; None means its defaults.
-        raw: Whether blocks between different groups hold what the device computes there, the
-            products of one group's input with another's output; None and False mean zeros.
+        raw: Whether blocks between different groups contain the device's products there, of one
+            group's input with another's output; None and False mean zeros.
         res_tensor: Gradient of the weight, FRACTAL_Z (real_g*cin1_g*KH*KW, cout_g/16, 16, 16);
             written.
     """
@@ -60,7 +60,7 @@ class Conv2dBackpropFilter:
 
 
 def infer_outputs(arguments: Conv2dBackpropFilter) -> Mapping[str, Tensor]:
-    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
+    """The gradient implied by arguments without one: contiguous, without a buffer."""
     sizes = arguments.filter_sizes
     para_dict = arguments.para_dict or Conv2dBackpropFilterParaDict()
     groups = 1 if para_dict.groups is None else para_dict.groups
@@ -74,5 +74,5 @@ def infer_outputs(arguments: Conv2dBackpropFilter) -> Mapping[str, Tensor]:
 
 
 def result_dtype(spelling: str | None) -> DataType | None:
-    """The dtype that res_dtype names, FLOAT without a name; None where it names no other."""
+    """The dtype of a res_dtype, FLOAT without one; None for any other text."""
     return SPELLED.get("float32" if spelling is None else spelling)

@@ -1,4 +1,4 @@
-"""The arguments of conv2d_backprop_input once none is missing, and what follows from them."""
+"""The complete arguments of conv2d_backprop_input, and the values that follow from them."""
 
 from dataclasses import dataclass
 
@@ -26,12 +26,12 @@ class Call:
 
     @property
     def groups(self) -> int | None:
-        """Groups of channels; None where a group_dict does not say."""
+        """Groups of channels; None if a group_dict lacks them."""
         return 1 if self.group_dict is None else self.group_dict.groups
 
     @property
     def blocks(self) -> Superblocks:
-        """How filters arranges the groups; channels and groups must have been checked."""
+        """The layout of the groups in filters; channels and groups must have been checked."""
         assert self.groups is not None
         return superblocks((*self.filter_sizes[:2], 1, 1), self.groups)
 

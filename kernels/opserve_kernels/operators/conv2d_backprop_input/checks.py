@@ -1,7 +1,7 @@
 """The rules of conv2d_backprop_input, in the order of the vendor's source; opserve's own come last.
 
-Two of opserve's stand earlier, for others rest on them: that channels are at least 1, and that
-groups divide them.
+Two of opserve's rules come earlier, as others depend on them: channels are at least 1, and groups
+divide them.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ _PAIR, _QUAD = 2, 4
 
 
 def check(arguments: Conv2dBackpropInput, profile: Profile, page: PageRules) -> Call:
-    """Refuses arguments that break a rule; the codes are in README.md."""
+    """Rejects arguments that break a rule; the codes are in README.md."""
     call = _check_given(arguments)
     _check_dtypes(call, profile.name)
     _check_lengths(call)
@@ -127,7 +127,7 @@ def _check_lengths(call: Call) -> None:
 
 
 def _check_sizes(call: Call, profile: str) -> None:
-    """A stride below 1 is found here, for out_backprop is as high and as wide as it says."""
+    """Checks sizes; a stride below 1 shows in the height and width that out_backprop must have."""
     _, _, height, width, _ = call.out_backprop.shape
     high, wide = call.strides
     check_lanes("out_backprop", call.out_backprop, Format.NC1HWC0, status=TbeStatus.E65007)
@@ -145,14 +145,14 @@ def _check_sizes(call: Call, profile: str) -> None:
 
 
 def _product(factors: Sequence[int]) -> str:
-    """A size, or a size times strides and what it makes."""
+    """A size, or a size times strides with its product."""
     size, *strides = factors
     times = "".join(f" times stride {stride}" for stride in strides)
     return f"{size}{times} = {prod(factors)}" if strides else f"{size}"
 
 
 def _check_spatial(call: Call) -> None:
-    """The padded image holds the kernel, for out_backprop is at least 1 high and wide."""
+    """Checks sizes; out_backprop of 1 x 1 or more implies that the kernel fits the image."""
     batch, _, *sizes, _ = call.out_backprop.shape
     check_equal(
         "out_backprop",
@@ -181,7 +181,7 @@ def _check_spatial(call: Call) -> None:
 
 
 def _check_groups(call: Call) -> None:
-    """Every key of a group_dict, against the formulas."""
+    """Checks every key of a group_dict against the formulas."""
     output_channels = call.filter_sizes[0]
     check_least("filter_sizes", call.filter_sizes[:2], 1, status=TbeStatus.E60011)
     name = f"{_GROUP_DICT}.groups"

@@ -1,4 +1,4 @@
-"""What of conv2d_backprop_input is data: revision, support by profile, limits, error table."""
+"""The contract of conv2d_backprop_input as data: revision, support, limits, error table."""
 
 from collections.abc import Mapping
 
@@ -36,7 +36,7 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
     "ascend310": ("float16", "float32"),
     _REFERENCE: ("float16", "float32", "bfloat16", "float64"),
 }
-"""What res_dtype may be, by profile."""
+"""Values of res_dtype, by profile."""
 
 _DEVICES = tuple(profile for profile in SUPPORT if profile != _REFERENCE)
 _ON_GRID = "width times its stride, and times the height's stride for a kernel of 1 x 1"

@@ -1,4 +1,4 @@
-"""Phase one of conv2d_backprop_input: the rules, then what is where and what to compute."""
+"""Phase one of conv2d_backprop_input: the rules, then operands and results."""
 
 from opserve_kernels.gradient_plan import plan_gradients
 from opserve_kernels.gradients import Gradients
@@ -23,6 +23,8 @@ def plan(arguments: Conv2dBackpropInput, profile: Profile, options: PlanOptions)
     Raises:
         InvalidArgument: A rule is broken; see README.md.
     """
+    # Malformed tensors are rejected (161002) before any rule of the vendor: rules rely on their
+    # shapes.
     for name in _TENSORS:
         tensor: Tensor | None = getattr(arguments, name)
         if tensor is not None:
@@ -36,6 +38,7 @@ def _gradients(call: Call) -> Gradients:
     """One dense product for each superblock; a FLOAT16 result saturates on every profile."""
     result = call.res_tensor
     assert result is not None
+    # Source of this rule: the vendor's expected results, which saturate on every product.
     number_format = FLOAT16_SATURATED if result.dtype == DataType.FLOAT16 else FLOAT
     return Gradients(
         convolution=convolution_of(

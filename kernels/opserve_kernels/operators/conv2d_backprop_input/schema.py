@@ -17,7 +17,7 @@ _SIZES = 4  # N, C, H, W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDict:
-    """What the vendor's formulas give for a weight's shape and its groups.
+    """The results of the vendor's formulas for a weight's shape and its groups.
 
     Attributes:
         g_extend: Superblocks: groups / multiple_extend, rounded up.
@@ -56,7 +56,7 @@ class Conv2dBackpropInputParaDict:
         offset_x: Only 0 has a meaning for floating dtypes; None means 0.
         offset_w: Must be None.
         kernel_name: Name of the kernel; changes nothing.
-        group_dict: Of a grouped convolution; None means one group.
+        group_dict: Dictionary of a grouped convolution; None means one group.
     """
 
     strides: tuple[int, ...] | None = None
@@ -91,7 +91,7 @@ class Conv2dBackpropInput:
 
 
 def infer_outputs(arguments: Conv2dBackpropInput) -> Mapping[str, Tensor]:
-    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
+    """The gradient implied by arguments without one: contiguous, without a buffer."""
     sizes, para_dict = arguments.input_sizes, arguments.para_dict
     dtype = result_dtype(para_dict.res_dtype if para_dict else None)
     if arguments.res_tensor is not None or sizes is None or dtype is None:
@@ -103,7 +103,7 @@ def infer_outputs(arguments: Conv2dBackpropInput) -> Mapping[str, Tensor]:
 
 
 def result_dtype(spelling: str | None) -> DataType | None:
-    """The dtype that res_dtype names, FLOAT16 without a name; None where it names no other."""
+    """The dtype of a res_dtype, FLOAT16 without one; None for any other text."""
     return SPELLED.get("float16" if spelling is None else spelling)
 
 

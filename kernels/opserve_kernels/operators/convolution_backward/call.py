@@ -1,4 +1,4 @@
-"""The arguments of aclnnConvolutionBackward once none is missing, and what follows from them."""
+"""The complete arguments of aclnnConvolutionBackward, and the values that follow from them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from opserve_kernels.tensor import DataType, Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The arguments of a call; gradients are given where the mask asks for them, at least."""
+    """The arguments of a call, with all gradients that the mask selects."""
 
     grad_output: Tensor
     input: Tensor
@@ -30,7 +30,7 @@ class Call:
 
     @property
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Every tensor that was given, masked or not, by name, in the order of the checks."""
+        """Every given tensor by name, masked or not, in the order of the checks."""
         tensors = (
             ("grad_output", self.grad_output),
             ("input", self.input),
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def output(self) -> tuple[str, Tensor]:
-        """Name and tensor of what weight's convolution writes."""
+        """Name and tensor of the output of weight's convolution."""
         return ("input", self.input) if self.transposed else ("grad_output", self.grad_output)
 
     @property
@@ -68,7 +68,7 @@ class Call:
 
     @property
     def extra(self) -> tuple[int, ...]:
-        """Output padding by spatial dimension; four values are those of the sides, as padding's."""
+        """Output padding by spatial dimension; four values are by side, as for padding."""
         if self.input.rank == RANK_2D and len(self.output_padding) == RANK_2D:
             up, down, left, right = self.output_padding
             return (up + down, left + right)

@@ -1,8 +1,8 @@
 """The rules of aclnnConvolutionBackward, in the order of the vendor's source.
 
-The numbers in the names of the steps are those of the source's own order; what only the page
-states comes last, but for output_padding below stride, and may be a warning. What differs between
-profiles is in contract.PROFILE_RULES.
+The numbers in the names of the steps are those of the source's own order. Rules that only the page
+states come last, except output_padding below stride, and may be warnings. Differences between
+profiles are in contract.PROFILE_RULES.
 """
 
 from opserve_kernels.errors import InvalidArgument, invalid_argument
@@ -51,12 +51,12 @@ _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 
 def check(arguments: ConvolutionBackward, profile: Profile, page: PageRules) -> Call:
-    """Refuses arguments that break a rule of the profile (161001, 161002).
+    """Rejects arguments that break a rule of the profile (161001, 161002).
 
     Args:
-        arguments: Of the call.
-        profile: Of the device.
-        page: Decides about the rules that only the page states.
+        arguments: Arguments of the call.
+        profile: Profile of the device.
+        page: Treats broken rules that only the page states as errors or warnings.
     """
     name = profile.name
     call = _check_1_nulls(arguments)
@@ -171,7 +171,7 @@ def _check_5_cube_math_type(call: Call, profile: str) -> None:
 
 
 def _computation(call: Call, profile: str) -> Computation | None:
-    """How a profile computes the call; None where it does not."""
+    """The computation of the call on a profile; None if the profile does not support it."""
     computations = PROFILE_RULES[profile].computations.get(call.promoted)
     return None if computations is None else computations[call.cube_math_type]
 
@@ -248,7 +248,7 @@ def _check_7_spatial_sizes_3d(call: Call) -> None:
 
 
 def _check_7_3d(call: Call, profile: str) -> None:
-    """After all that is checked of shapes: so no deterministic level decides about 3-D groups."""
+    """Checks 3-D calls after all shapes: so no deterministic level decides about 3-D groups."""
     rank = call.input.rank
     if rank not in PROFILE_RULES[profile].ranks:
         dimensions = " or ".join(map(str, PROFILE_RULES[profile].ranks))
@@ -283,9 +283,9 @@ def _check_grouped_weight_3d(call: Call, profile: str) -> None:
 
 
 def _check_later_stages(call: Call, page: PageRules) -> None:
-    """What the page states and the source finds in 1-D and 2-D when it plans (561103).
+    """Checks rules of the page that the source applies when it plans 1-D and 2-D calls (561103).
 
-    Of an empty input it plans nothing. The output padding comes before the sizes that follow of it.
+    The source plans nothing for an empty input. Sizes depend on output padding, so it comes first.
     """
     if call.transposed:
         with page.rule("not below stride in 1-D or 2-D"):

@@ -1,4 +1,4 @@
-"""What of ConvolutionBackward is data: what each profile offers, and limits."""
+"""The contract of ConvolutionBackward as data: support by profile, and limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
-    """How the products of a call are computed.
+    """The computation of a call's products.
 
     Attributes:
-        operands: What operands are rounded to.
-        dtype: Of the computation; grad_input is rounded to it before it is rounded to its own,
-            but for DOUBLE, from which every result goes straight to its own.
+        operands: Rounding of the operands.
+        dtype: Dtype of the computation; grad_input is rounded to it before its own dtype, except
+            for DOUBLE, from which every result is rounded directly to its own.
     """
 
     operands: Operands = Operands.AS_GIVEN
@@ -30,21 +30,21 @@ class Computation:
 
 
 Computations = tuple[Computation | None, Computation | None, Computation | None, Computation | None]
-"""By cube_math_type: KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32; None is refused."""
+"""By cube_math_type: KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32; None: rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRules:
-    """What holds on one profile.
+    """The rules of one profile.
 
     Attributes:
         support: Dtypes of tensors.
-        ranks: Dimensions that tensors may have in the end; all three are checked alike before.
+        ranks: Dimensions of supported tensors; the checks before accept 3, 4 and 5 on all profiles.
         takes_empty: Whether an input without entries or without channels is accepted.
         bias_is_nd: Whether grad_bias must be in format ND, unless transposed.
         narrows_grouped_weight: Whether a FLOAT grad_weight of several groups, computed in 16 bits,
-            passes through FLOAT16 in 1-D and 2-D, and is refused in 3-D.
-        computations: How a call is computed, by the dtype that holds its three inputs.
+            is rounded to FLOAT16 first in 1-D and 2-D, and rejected in 3-D.
+        computations: Computations of a call, by the dtype that holds its three inputs.
     """
 
     support: Support
@@ -115,13 +115,13 @@ SUPPORT: Mapping[str, Support] = {name: rules.support for name, rules in PROFILE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A limit of a convolution that is not transposed, and what it takes to apply it.
+    """A limit of a convolution that is not transposed, with the conditions to apply it.
 
     Attributes:
         limit: The limit.
-        ranks: Dimensions of the input where it holds.
-        values: Which of the argument's values it binds: a tensor's sizes, an array's entries.
-        sentence: The page's.
+        ranks: Dimensions of the input for which it holds.
+        values: Values of the argument that it binds: a tensor's sizes, an array's entries.
+        sentence: The page's sentence.
     """
 
     limit: Limit

@@ -1,4 +1,4 @@
-"""The error table of ConvolutionBackward: every rule, who states it, and the page's sentence."""
+"""The error table of ConvolutionBackward: every rule, its origin, and the page's sentence."""
 
 from opserve_kernels.operator import Rule, RuleOrigin
 from opserve_kernels.operators.convolution_backward import page
@@ -30,7 +30,7 @@ def _invalid(
     origin: RuleOrigin = _BOTH,
     sentence: str = "",
 ) -> Rule:
-    """The words end with the profiles, where a rule holds on some only."""
+    """A rule of 161002; its words end with the profiles if it holds on some only."""
     return Rule(
         status=Status.ACLNN_ERR_PARAM_INVALID,
         parameter=parameter,

@@ -1,4 +1,4 @@
-"""convolution_backward as the service has it: contract, schema and plan."""
+"""The record of convolution_backward for the service: contract, schema and plan."""
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.operators.convolution_backward.contract import (

@@ -21,7 +21,7 @@ from opserve_kernels.tensor import Format, Tensor
 
 
 def check_page(call: Call, profile: str, page: PageRules) -> None:
-    """Refuses or notes what breaks the page, of a call that the source accepts (161002)."""
+    """Rejects a call that the source accepts and the page does not, or notes a warning (161002)."""
     _check_page_shapes(call, page)
     _check_page_tensors(call, page)
     _check_page_limits(call, profile, page)
@@ -44,7 +44,7 @@ def _check_page_shapes(call: Call, page: PageRules) -> None:
 
 
 def _check_page_shapes_of_empty(call: Call, page: PageRules) -> None:
-    """The source fills with zeros whatever grad_output is."""
+    """Checks grad_output of an empty input; the source ignores it and writes zeros."""
     with page.rule("empty, but neither its N nor its C is 0, grad_input is not wanted,"):
         check_input_emptiness(call)
     with page.rule("empty, but not for want of input's channels,"):
@@ -87,7 +87,7 @@ def _check_page_format(name: str, tensor: Tensor) -> None:
 
 
 def _check_page_limits(call: Call, profile: str, page: PageRules) -> None:
-    """The zeros of an empty input are accepted by now."""
+    """Checks limits; zeros of an empty input have been accepted before."""
     if call.transposed:
         return
     for bound in BOUNDS:

@@ -1,4 +1,4 @@
-"""Phase one of aclnnConvolutionBackward: the rules, then what is where and what to compute."""
+"""Phase one of aclnnConvolutionBackward: the rules, then operands and results."""
 
 from collections.abc import Iterator
 
@@ -30,11 +30,14 @@ def plan(arguments: ConvolutionBackward, profile: Profile, options: PlanOptions)
     Raises:
         InvalidArgument: A rule is broken; see README.md.
     """
+    # Malformed tensors are rejected (161002) before any rule of the vendor: rules rely on their
+    # shapes.
     for name, tensor in _tensors(arguments):
         check_tensor(name, tensor, buffer_bytes=None)
     page_rules = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
     call = check(arguments, profile, page_rules)
     roundings = roundings_of(call, profile)
+    # Nothing to sum: the vendor's source fills the gradients of weight and bias with zeros.
     if call.is_empty:
         return page_rules.noted_in(plan_zeros(_zero_results(call, roundings), profile))
     return page_rules.noted_in(plan_gradients(_gradients(call, roundings), profile, options))
@@ -42,10 +45,13 @@ def plan(arguments: ConvolutionBackward, profile: Profile, options: PlanOptions)
 
 def _gradients(call: Call, roundings: Roundings) -> Gradients:
     to_input, to_weight, to_bias = call.output_mask
+    # Only operands that some result reads are loaded.
     reads_image = to_weight or (to_input and call.transposed)
     reads_output = to_weight or (to_input and not call.transposed)
     image = _image(call.input, _INPUT, roundings.input)
     output = _image(call.grad_output, _GRAD_OUTPUT, roundings.grad_output)
+    # A transposed convolution is the adjoint of a convolution with the same weight: image and
+    # output exchange their parts, and its grad_input is a forward convolution.
     if call.transposed:
         image, output = output, image
     weight = _weight(call.weight, _WEIGHT, call.groups, roundings.weight)
@@ -63,7 +69,7 @@ def _gradients(call: Call, roundings: Roundings) -> Gradients:
 
 
 def _zero_results(call: Call, roundings: Roundings) -> list[Operand]:
-    """The gradients of weight and bias; that of an empty input has no elements."""
+    """The gradients of weight and bias; an empty input's own gradient has no elements."""
     _, to_weight, to_bias = call.output_mask
     results: list[Operand] = []
     if to_weight:
@@ -84,7 +90,8 @@ def _grad_weight(call: Call, roundings: Roundings) -> Operand:
 
 
 def _sums(call: Call, roundings: Roundings) -> ChannelSums:
-    """Of grad_output as it was given, whatever the products do with it."""
+    """Sums of grad_output as it was given, without the rounding of products."""
+    # The vendor sums grad_output before it converts it for the products.
     bias = call.grad_bias
     assert bias is not None
     return ChannelSums(
@@ -100,7 +107,7 @@ def _sums(call: Call, roundings: Roundings) -> ChannelSums:
 
 
 def _image(tensor: Tensor, place: int, number_format: int) -> Operand:
-    """Channels first: a channel then runs over the batch without a break."""
+    """Channels first: each channel is then contiguous over the batch."""
     batch, channels, *positions = zip(tensor.shape, tensor.element_strides, strict=True)
     return Operand(
         place=place,
@@ -112,6 +119,7 @@ def _image(tensor: Tensor, place: int, number_format: int) -> Operand:
 
 
 def _weight(tensor: Tensor, place: int, groups: int, number_format: int) -> Operand:
+    # Dimension 0 has the groups outermost, in plain and in transposed weights.
     (size, step), channels, *taps = zip(tensor.shape, tensor.element_strides, strict=True)
     group_size = size // groups
     return Operand(
@@ -129,6 +137,8 @@ def _weight(tensor: Tensor, place: int, groups: int, number_format: int) -> Oper
 
 
 def _convolution(call: Call) -> Convolution:
+    # The geometry of the plain convolution, also for a transposed one: call.image and call.output
+    # have exchanged the tensors. Padding after the image follows from the output's size.
     image, output = call.image[1], call.output[1]
     return Convolution(
         batch=image.shape[0],
@@ -145,6 +155,7 @@ def _convolution(call: Call) -> Convolution:
 
 
 def _three(values: tuple[int, ...], filler: int) -> Triple:
+    # Loops have three spatial dimensions: missing ones come first, with size 1 and no padding.
     first, second, third = (filler,) * (3 - len(values)) + values
     return first, second, third
 

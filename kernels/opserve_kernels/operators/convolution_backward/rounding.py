@@ -1,4 +1,4 @@
-"""What a call rounds its operands and its results to, by profile and cube_math_type."""
+"""Roundings of a call's operands and results, by profile and cube_math_type."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,13 @@ from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULE
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tensor import DataType, Tensor
 
-AS_GIVEN = FLOAT  # no loop rounds to it, those for DOUBLE neither
+AS_GIVEN = FLOAT  # no loop rounds to it, not even those for DOUBLE
 _HF32 = {10: HF32_10_BITS, 11: HF32}  # by mantissa bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roundings:
-    """Number formats: operands are rounded once loaded, results before they take their dtype."""
+    """Number formats: operands are rounded once loaded, results before their own dtype."""
 
     grad_output: int
     input: int
@@ -32,7 +32,7 @@ class Roundings:
 
 
 def roundings_of(call: Call, profile: Profile) -> Roundings:
-    """The number formats of a call that was checked."""
+    """The number formats of a checked call."""
     computation = PROFILE_RULES[profile.name].computations[call.promoted][call.cube_math_type]
     assert computation is not None
     return Roundings(
@@ -46,7 +46,7 @@ def roundings_of(call: Call, profile: Profile) -> Roundings:
 
 
 def _operand(tensor: Tensor, computation: Computation, profile: Profile) -> int:
-    """Nothing is converted, and so nothing saturates, that has the wanted dtype already."""
+    """A tensor that already has the wanted dtype is not converted, so it does not saturate."""
     match computation.operands:
         case Operands.HF32:
             return _HF32[profile.hf32_mantissa_bits]
@@ -57,9 +57,10 @@ def _operand(tensor: Tensor, computation: Computation, profile: Profile) -> int:
 
 
 def _result(tensor: Tensor | None, dtype: DataType, profile: Profile) -> int:
-    """A float32 sum is rounded to a dtype before it takes the tensor's own.
+    """The format of a float32 sum, which is rounded to a dtype before the tensor's own.
 
-    A float64 sum of the profile `reference` goes straight to the tensor's (exact_strided.store).
+    A float64 sum on the profile `reference` is rounded directly to the tensor's
+    (reference_strided.store).
     """
     if tensor is None:
         return AS_GIVEN
@@ -67,7 +68,7 @@ def _result(tensor: Tensor | None, dtype: DataType, profile: Profile) -> int:
 
 
 def _weight_dtype(call: Call, computation: Computation, profile: Profile) -> DataType:
-    """FLOAT, as the vendor's; FLOAT16 on the way to FLOAT for groups computed in 16 bits."""
+    """FLOAT, as in the vendor's source; FLOAT16 before FLOAT for groups computed in 16 bits."""
     gradient = call.grad_weight
     narrow = computation.dtype in {DataType.FLOAT16, DataType.BF16} and call.groups > 1
     narrows = PROFILE_RULES[profile.name].narrows_grouped_weight and narrow

@@ -60,7 +60,7 @@ class ConvolutionBackward:
 
 
 def infer_outputs(arguments: ConvolutionBackward) -> Mapping[str, Tensor]:
-    """The gradients that a caller would make: contiguous, without a buffer."""
+    """The gradients implied by arguments without them: contiguous, without a buffer."""
     grad_output, mask = arguments.grad_output, arguments.output_mask
     if grad_output is None or mask is None or len(mask) != len(OUTPUTS):
         return {}

@@ -1,4 +1,4 @@
-"""How the shapes and dtypes of aclnnConvolutionBackward's arguments must fit together (161002)."""
+"""Rules on how shapes and dtypes of aclnnConvolutionBackward's arguments fit together (161002)."""
 
 from functools import reduce
 
@@ -12,7 +12,7 @@ from opserve_kernels.tensor import DataType, Format, Tensor
 
 
 def check_ranks(call: Call) -> None:
-    """The three inputs have one rank."""
+    """The three inputs must have one rank."""
     for name, tensor in (("grad_output", call.grad_output), ("weight", call.weight)):
         if tensor.rank != call.input.rank:
             raise invalid_argument(
@@ -23,7 +23,7 @@ def check_ranks(call: Call) -> None:
 
 
 def check_weight_is_not_empty(call: Call) -> None:
-    """Only an input without channels has a weight without elements."""
+    """Only an input without channels may have a weight without elements."""
     if call.weight.element_count == 0:
         raise invalid_argument(
             "weight", given=f"shape {list(call.weight.shape)}", allowed="a tensor that is not empty"
@@ -31,7 +31,7 @@ def check_weight_is_not_empty(call: Call) -> None:
 
 
 def check_no_empty_tensors(call: Call, profile: str) -> None:
-    """Input and weight have elements, on a profile that takes no empty tensors."""
+    """Input and weight must have elements, on a profile that supports no empty tensors."""
     able = [name for name, rules in PROFILE_RULES.items() if rules.takes_empty]
     for name, tensor in (("input", call.input), ("weight", call.weight)):
         if tensor.element_count == 0:
@@ -44,7 +44,7 @@ def check_no_empty_tensors(call: Call, profile: str) -> None:
 
 
 def check_input_emptiness(call: Call) -> None:
-    """An empty input has no entries or no channels."""
+    """An empty input must have no entries or no channels."""
     if call.input.element_count == 0 and 0 not in call.input.shape[:2]:
         raise invalid_argument(
             "input",
@@ -54,14 +54,14 @@ def check_input_emptiness(call: Call) -> None:
 
 
 def check_weight_emptiness(call: Call) -> None:
-    """Weight is empty only for want of input's channels."""
+    """Weight may be empty only if input has no channels."""
     output_channels, group_channels, *taps = call.weight.shape
     if 0 in (output_channels, *taps) or (group_channels == 0 and call.input.shape[1] != 0):
         check_weight_is_not_empty(call)
 
 
 def check_batch(call: Call) -> None:
-    """As many entries come out as go in."""
+    """Input and grad_output must have as many entries."""
     if call.grad_output.shape[0] != call.input.shape[0]:
         raise invalid_argument(
             "grad_output",
@@ -71,7 +71,7 @@ def check_batch(call: Call) -> None:
 
 
 def check_output_channels(call: Call) -> None:
-    """The channels of grad_output are those that weight and groups give."""
+    """The channels of grad_output must be those of weight and groups."""
     if call.grad_output.shape[1] != call.channels:
         raise invalid_argument(
             "grad_output",
@@ -81,7 +81,7 @@ def check_output_channels(call: Call) -> None:
 
 
 def check_gradient_shapes(call: Call) -> None:
-    """A gradient has the shape of what it belongs to."""
+    """A gradient must have the shape of its operand."""
     expected = (
         ("grad_input", call.grad_input, call.input.shape),
         ("grad_weight", call.grad_weight, call.weight.shape),
@@ -95,7 +95,7 @@ def check_gradient_shapes(call: Call) -> None:
 
 
 def check_equal_channels(call: Call) -> None:
-    """Weight's dimension 0 is the channels of the convolution's output."""
+    """Weight's dimension 0 must be the channels of the convolution's output."""
     name, output = call.output
     if output.shape[1] != call.weight.shape[0]:
         raise invalid_argument(
@@ -106,7 +106,7 @@ def check_equal_channels(call: Call) -> None:
 
 
 def check_group_channels(call: Call) -> None:
-    """Weight's dimension 1, in every group, is the channels of the convolution's image."""
+    """Weight's dimension 1, in every group, must be the channels of the convolution's image."""
     name, image = call.image
     channels, group_channels = image.shape[1], call.weight.shape[1]
     if group_channels == 0 or channels % group_channels != 0:
@@ -125,7 +125,7 @@ def check_group_channels(call: Call) -> None:
 
 
 def check_kernel_fits(call: Call) -> None:
-    """The padded image holds the dilated kernel."""
+    """The padded image must hold the dilated kernel."""
     name, image = call.image
     sizes = zip(image.shape[2:], call.weight.shape[2:], call.dilation, call.sides, strict=True)
     for size, kernel, dilation, sides in sizes:
@@ -139,9 +139,9 @@ def check_kernel_fits(call: Call) -> None:
 
 
 def check_places(call: Call) -> None:
-    """The convolution's output has as many positions as the kernel has places on the image.
+    """The convolution's output must have as many positions as the kernel has places on the image.
 
-    Places are rounded down: of a transposed convolution output_padding makes no difference here.
+    Places are rounded down, so output_padding of a transposed convolution makes no difference here.
     """
     image, output = call.image[1], call.output[1]
     places = tuple(
@@ -159,7 +159,7 @@ def check_places(call: Call) -> None:
 
 
 def _leading_back(call: Call) -> tuple[int, ...]:
-    """The sizes that output_padding asks for; without it if those do not lead back to input's."""
+    """The sizes with output_padding; without it, if those do not lead back to input's."""
     sizes = _transposed_sizes(call)
     if call.grad_output.shape[2:] != sizes:
         return sizes
@@ -167,7 +167,7 @@ def _leading_back(call: Call) -> tuple[int, ...]:
 
 
 def check_transposed_sizes(call: Call) -> None:
-    """grad_output is as large as a transposed convolution makes it, to the last position."""
+    """grad_output must be exactly as large as a transposed convolution makes it."""
     sizes = _transposed_sizes(call)
     if call.grad_output.shape[2:] != sizes:
         raise _wrong_sizes(call, sizes)
@@ -194,14 +194,14 @@ def _transposed_sizes(call: Call) -> tuple[int, ...]:
 
 
 def check_bias_sizes(call: Call, channels: int) -> None:
-    """The bias has one entry, its channels."""
+    """The bias must have one entry, its channels."""
     if call.bias_sizes != (channels,):
         given = "nothing" if call.bias_sizes is None else list(call.bias_sizes)
         raise invalid_argument("bias_sizes", given=given, allowed=f"[{channels}]")
 
 
 def check_output_padding_below_stride(call: Call) -> None:
-    """Extra output is less than a step."""
+    """Extra output must be less than a step."""
     steps = zip(call.extra, call.stride, strict=False)
     if any(extra >= step for extra, step in steps):
         raise invalid_argument(
@@ -212,14 +212,14 @@ def check_output_padding_below_stride(call: Call) -> None:
 
 
 def check_gradient_dtype(name: str, gradient: Tensor, operands: tuple[Tensor, ...]) -> None:
-    """A gradient has the widest dtype of its operands."""
+    """A gradient must have the widest dtype of its operands."""
     dtype = reduce(promote, (operand.dtype for operand in operands))
     if gradient.dtype != dtype:
         raise invalid_argument(name, given=f"dtype {gradient.dtype}", allowed=f"dtype {dtype}")
 
 
 def check_depthwise_3d(call: Call) -> None:
-    """Groups in 3-D are those of a depthwise convolution of BF16."""
+    """Groups in 3-D must be those of a depthwise convolution in BF16."""
     channels = (call.grad_output.shape[1], call.input.shape[1])
     depthwise = call.input.dtype == DataType.BF16 and channels == (call.groups, call.groups)
     if call.input.rank == RANK_3D and call.groups > 1 and not depthwise:
@@ -231,6 +231,6 @@ def check_depthwise_3d(call: Call) -> None:
 
 
 def check_bias_format(bias: Tensor) -> None:
-    """A bias has one dimension, which format ND says nothing of."""
+    """A bias has one dimension, for which ND is the only format."""
     if bias.format != Format.ND:
         raise invalid_argument("grad_bias", given=f"format {bias.format}", allowed="format ND")

@@ -1,4 +1,4 @@
-"""The arguments of deconv_grad_filter once none is missing, and what follows from them."""
+"""The complete arguments of deconv_grad_filter, and the values that follow from them."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ ROW_ORDERS = (OC_KH_KW, "kh_kw_oc")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The arguments of a call, none of them missing; the numbers as in the schema."""
+    """The complete arguments of a call; the numbers as in the schema."""
 
     dy_data: Tensor
     x_data: Tensor
@@ -47,6 +47,6 @@ class Call:
 
     @property
     def temp_space_bytes(self) -> int:
-        """What temp_space must hold: the rows of one entry of the batch and one group."""
+        """Bytes that temp_space must have: the rows of one entry of the batch and one group."""
         rows = self.kernel_h * self.kernel_w * self.out_channels
         return rows * self.in_h * self.in_w * self.dy_data.dtype.size_bytes

@@ -1,7 +1,7 @@
 """The rules of deconv_grad_filter, in the order in which they are checked.
 
-The original checks nothing, so the order is opserve's: what is missing, the function and its
-cores, dtypes, formats, shapes, then the numbers and what they say of each other, dw_data last.
+The original checks nothing, so the order is opserve's: missing arguments, the function and its
+cores, dtypes, formats, shapes, then the numbers and their relations, dw_data last.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _Tensors = Mapping[str, Tensor]
 
 
 def check(arguments: DeconvGradFilter, profile: Profile, page: PageRules) -> Call:
-    """The arguments of a call that breaks no rule.
+    """Returns the arguments of a call that breaks no rule.
 
     Raises:
         InvalidArgument: DECONV_PARAM_NULL, DECONV_DTYPE_NOT_SUPPORTED or DECONV_PARAM_INVALID;
@@ -83,7 +83,7 @@ def _missing(parameter: str, allowed: str = "a value") -> InvalidArgument:
 
 
 def _check_given(arguments: DeconvGradFilter) -> _Tensors:
-    """The tensors; dw_data is missed last: one is inferred unless a number is wrong."""
+    """Checks that tensors are given; dw_data last, as it is inferred unless a number is wrong."""
     given = {name: getattr(arguments, name) for name in ("dy_data", "x_data", "dw_data")}
     tensors: _Tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
     for name in ("dy_data", "x_data"):
@@ -99,7 +99,7 @@ def _check_given(arguments: DeconvGradFilter) -> _Tensors:
 
 
 def _given_fields(arguments: DeconvGradFilter) -> list[str]:
-    """The fields of param that were given by name."""
+    """The fields of param that are given by name."""
     return [name for name in PARAM_FIELDS if getattr(arguments, name) is not None]
 
 
@@ -216,7 +216,7 @@ def _check_group(numbers: Mapping[str, int]) -> None:
 
 
 def _check_rows(numbers: Mapping[str, int]) -> None:
-    """Of dw_data, by the number that makes them too many."""
+    """Checks the rows of dw_data; the error names the number that makes them too many."""
     rows = 1
     for name in ("out_c", "kernel_h", "kernel_w"):
         rows *= numbers[name] // numbers["group"] if name == "out_c" else numbers[name]

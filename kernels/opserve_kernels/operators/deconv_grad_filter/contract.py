@@ -1,4 +1,4 @@
-"""What of deconv_grad_filter is data: revision, support by profile, limits, error table."""
+"""The contract of deconv_grad_filter as data: revision, support, limits, error table."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ SUPPORT: Mapping[str, Support] = {
     ),
 }
 FUNCTION_DTYPES: Mapping[str, DataType] = {"fp": DataType.FLOAT, "hp": DataType.FLOAT16}
-"""What the first letters of a function's name stand for."""
+"""Dtypes by the first letters of a function's name."""
 _POSITIVE = ("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "group")
 _PADS = ("pad_u", "pad_l")
 MOST = 2**31 - 1  # positions, sums of products of such numbers, then stay within 64 bits
@@ -65,7 +65,7 @@ _ON_THE_PAGE = (
 
 
 def _own(status: DeconvStatus, parameter: str, broken: str) -> Rule:
-    """The library's source is not public, so what its page does not state is opserve's."""
+    """A rule of opserve: the library's source is not public, and its page does not state it."""
     return Rule(status=status, parameter=parameter, broken=broken, origin=RuleOrigin.OPSERVE)
 
 

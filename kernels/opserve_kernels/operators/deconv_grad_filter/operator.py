@@ -1,4 +1,4 @@
-"""deconv_grad_filter as the service has it: contract, schema and plan."""
+"""The record of deconv_grad_filter for the service: contract, schema and plan."""
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.operators.deconv_grad_filter.contract import (

@@ -1,8 +1,8 @@
-"""Phase one of deconv_grad_filter: the rules, then the weight gradient as a convolution has it.
+"""Phase one of deconv_grad_filter: the rules, then the weight gradient of a convolution.
 
 The deconvolution is the adjoint of a convolution that reads images of dy_data's size and writes
-images of x_data's: its weight gradient is the convolution's with dy_data as the image X and x_data
-as the output Y.
+images of x_data's. Its weight gradient is that convolution's, with dy_data as the image X and
+x_data as the output Y.
 """
 
 from dataclasses import replace
@@ -28,21 +28,25 @@ _DY_DATA, _X_DATA, _DW_DATA = range(3)  # places of the tensors in the schema
 
 
 def plan(arguments: DeconvGradFilter, profile: Profile, options: PlanOptions) -> Plan:
-    """Checks a call and plans it; which cores it names makes no difference.
+    """Checks a call and plans it; its mask of cores makes no difference.
 
     Raises:
         InvalidArgument: A rule is broken; see README.md.
     """
+    # Malformed tensors are rejected (161002) first; dw_data later, as it may still be missing.
     for name, tensor in (("dy_data", arguments.dy_data), ("x_data", arguments.x_data)):
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
     page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
     call = check(arguments, profile, page)
+    # temp_space is only checked for size and life: no kernel reads or writes it.
     planned = plan_gradients(_gradients(call, profile), profile, options)
     return page.noted_in(replace(planned, buffers=_named_buffers(call)))
 
 
 def _gradients(call: Call, profile: Profile) -> Gradients:
+    # As the adjoint of a convolution: dy_data is the larger image that the kernel moves over,
+    # x_data has one position for each place of the kernel.
     return Gradients(
         convolution=Convolution(
             batch=call.batch,
@@ -63,7 +67,7 @@ def _gradients(call: Call, profile: Profile) -> Gradients:
 
 
 def _image(tensor: Tensor, place: int) -> Operand:
-    """NHWC, channels first."""
+    """An NHWC image, channels first."""
     batch, height, width, channels = zip(tensor.shape, tensor.element_strides, strict=True)
     return Operand(
         place=place,
@@ -75,9 +79,11 @@ def _image(tensor: Tensor, place: int) -> Operand:
 
 
 def _weight(call: Call, profile: Profile) -> Operand:
-    """Rows, of out_c and taps in the row order, lie between group and in_c."""
+    """Rows, of out_c and taps in the row order, are between group and in_c."""
     tensor = call.dw_data
     group_step, row_step, in_step = tensor.element_strides
+    # The page gives the rows of a group only as a product of three numbers. MindSpore Lite's kernel
+    # of the same name has the taps innermost, which is the default.
     taps = call.kernel_h * call.kernel_w
     if call.row_order == OC_KH_KW:
         out_step, tap_step = taps * row_step, row_step

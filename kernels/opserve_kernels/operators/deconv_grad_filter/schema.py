@@ -34,7 +34,7 @@ _NEEDED = ("in_c", "out_c", "kernel_h", "kernel_w", "group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeconvGradFilter:
-    """Arguments of a call; None means that one was not given.
+    """Arguments of a call; None means that an argument is missing.
 
     The numbers come from `param`, or from the fields of the same names, but not from both.
 
@@ -97,7 +97,7 @@ class DeconvGradFilter:
 
 
 def infer_outputs(arguments: DeconvGradFilter) -> Mapping[str, Tensor]:
-    """The gradient that a caller who gave none would make: contiguous, without a buffer."""
+    """The gradient implied by arguments without one: contiguous, without a buffer."""
     numbers = numbers_of(arguments)
     if arguments.dw_data is not None or arguments.x_data is None:
         return {}
@@ -107,7 +107,7 @@ def infer_outputs(arguments: DeconvGradFilter) -> Mapping[str, Tensor]:
 
 
 def numbers_of(arguments: DeconvGradFilter) -> dict[str, int]:
-    """The numbers by field, from param or from the fields; those that are nowhere are left out."""
+    """The numbers by field, from param or from the fields; missing ones are left out."""
     if arguments.param is not None:
         return dict(zip(PARAM_FIELDS, arguments.param, strict=False))
     given = {name: getattr(arguments, name) for name in PARAM_FIELDS}
@@ -123,7 +123,7 @@ def weight_shape(numbers: Mapping[str, int]) -> tuple[int, int, int]:
 
 
 def _sizes(arguments: DeconvGradFilter) -> dict[str, int]:
-    """The sizes that the tensors have, where they have four."""
+    """The sizes of the tensors that have four."""
     sizes: dict[str, int] = {}
     for tensor, names in ((arguments.x_data, X_SIZES), (arguments.dy_data, DY_SIZES)):
         if tensor is not None and tensor.rank == IMAGE_RANK:

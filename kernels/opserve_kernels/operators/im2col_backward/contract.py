@@ -1,4 +1,4 @@
-"""What of Im2colBackward is data: revision, support by profile, error table, bounds."""
+"""The contract of Im2colBackward as data: revision, support, error table, bounds."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Phase two of aclnnIm2colBackward: a pixel of the image is the sum of the columns that lie on it.
+"""Phase two of aclnnIm2colBackward: each pixel of the image is the sum of the columns over it.
 
 out[n, c, h, w] = sum over output rows i, then output columns j, both ascending, of
                   grad_output[n, (c * kH + a) * kW + b, i * J + j]
@@ -27,7 +27,7 @@ _as_fold = reading(FoldStage)
 def _run_fold(
     stage: Integers, source: Bytes, target: Bytes, workspace: Bytes, first: int, last: int
 ) -> None:
-    """The buffers as float32 and as halves, made here: in Python each takes a microsecond."""
+    """Views the buffers as float32 and as halves here: in Python a view takes a microsecond."""
     run_fold(
         _as_fold(stage),
         workspace.view(np.float32),
@@ -50,12 +50,13 @@ def run(
     """Writes the image's rows of the work units first_unit .. last_unit-1.
 
     Args:
-        parameters: Those of the plan.
+        parameters: The plan's parameters.
         tensors: The buffers of grad_output and out.
-        workspace: As many bytes as the plan says.
+        workspace: A buffer of the plan's size.
         first_unit: First work unit.
         last_unit: One past the last work unit.
     """
+    # All stages of a fold have one kind: shares differ only in their records.
     source, target = tensors[GRAD_OUTPUT], tensors[OUT]
     for _, stage, first, last in stages_between(parameters, first_unit, last_unit):
         _run_fold(stage, source, target, workspace, first, last)

@@ -1,4 +1,4 @@
-"""im2col_backward as the service has it: contract, schema and plan."""
+"""The record of im2col_backward for the service: contract, schema and plan."""
 
 from opserve_kernels.operator import Operator
 from opserve_kernels.operators.im2col_backward.contract import (

@@ -1,4 +1,4 @@
-"""Phase one of aclnnIm2colBackward: the rules in order, then what a work unit sums.
+"""Phase one of aclnnIm2colBackward: the rules in order, then the sums of the work units.
 
 A work unit is some rows of some planes of the image; in float64, on `reference`, it is some of the
 image's pixels.
@@ -43,8 +43,8 @@ from opserve_kernels.workspace import Workspace
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
 FOLD, SUM_EXACTLY = range(2)  # kinds of stages
 _DOUBLE_BYTES = 8
-_LEAST_VALUES = 1 << 20  # of columns in a call that is cut into shares, about 0.2 ms
-_REFERENCE_TAPS = 1 << 14  # taps that a unit in float64 looks at, about 1 ms
+_LEAST_VALUES = 1 << 20  # values of columns in a call that is cut into shares, about 0.2 ms
+_REFERENCE_TAPS = 1 << 14  # taps that a unit in float64 examines, about 1 ms
 
 
 class ReferenceFold(NamedTuple):
@@ -52,9 +52,9 @@ class ReferenceFold(NamedTuple):
 
     Attributes:
         chunk: Pixels that a work unit sums.
-        pixels: Of all planes of the image.
-        number_format: What sums are rounded to.
-        shape: Of the image and the taps.
+        pixels: Pixels of all planes of the image.
+        number_format: Format that sums are rounded to.
+        shape: Geometry of the image and the taps.
         source_layout: View of the columns.
         result_layout: View of the image.
     """
@@ -69,7 +69,7 @@ class ReferenceFold(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
-    """The arguments of a call, none of them missing."""
+    """The complete arguments of a call."""
 
     grad_output: Tensor
     input_size: tuple[int, ...]
@@ -81,11 +81,13 @@ class _Call:
 
 
 def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> Plan:
-    """Checks a call; an empty grad_output needs no workspace and no work, and out stays as it is.
+    """Checks a call; an empty grad_output needs no workspace and no work, and out is unchanged.
 
     Raises:
         InvalidArgument: A rule is broken; see README.md.
     """
+    # Malformed tensors are rejected (161002) before any rule of the vendor: rules rely on their
+    # shapes.
     for name, tensor in (("grad_output", arguments.grad_output), ("out", arguments.out)):
         if tensor is not None:
             check_tensor(name, tensor, buffer_bytes=None)
@@ -95,6 +97,7 @@ def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> P
 
 
 def _planned(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
+    # The vendor's source returns before it writes: out is unchanged.
     if 0 in {call.grad_output.element_count, call.out.element_count}:
         return Plan(workspace_size=0, shares=(), parameters=())
     _check_positions(call)
@@ -117,28 +120,32 @@ def _check_positions(call: _Call) -> None:
 
 
 def _plan_rows(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
-    """In float32; shares are channels or entries of the batch, whichever parts are more even."""
+    """The plan in float32; shares are channels or entries, whichever parts are more even."""
     workspace = Workspace()
     algorithm = _algorithm(fold_algorithms(_fold(call, profile)), options)
+    # A small call is one share: starting a thread would cost more than it saves. Of entries and
+    # channels, the axis with the smaller largest part wins.
     few = 1 if call.grad_output.element_count < _LEAST_VALUES else options.threads
     axes = range(call.out.rank - PAIR)
     ways = [
         [_part(call, axis, *bound) for bound in even(call.out.shape[axis], few)] for axis in axes
     ]
     parts = min(ways, key=lambda parts: max(part.out.element_count for part in parts))
+    # Shares run at the same time, so each fold reserves parts of its own.
     folds = [plan_fold(_fold(part, profile), algorithm, workspace) for part in parts]
     shares = [[Stage(kind=FOLD, units=units, parameters=parameters)] for units, parameters in folds]
     return plan_of(shares, workspace, [named(Product.IMAGE, algorithm)])
 
 
 def _algorithm(possible: list[Algorithm], options: PlanOptions) -> Algorithm:
-    """What is asked for, else the first."""
+    """The requested algorithm, else the first."""
     asked = asked_for(options.algorithms, {Product.IMAGE: possible})
     return asked.get(Product.IMAGE, possible[0])
 
 
 def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
-    """Some of the entries or channels; a channel of grad_output is all taps of it."""
+    """Some of the entries or channels; a channel of grad_output includes all its taps."""
+    # A channel of grad_output is a run of rows, one for each tap: its bounds scale with them.
     channels = call.out.shape[axis]
     grad_output, out = (
         sliced(tensor, axis, *(bound * tensor.shape[axis] // channels for bound in (first, last)))
@@ -149,6 +156,7 @@ def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
 
 def _fold(call: _Call, profile: Profile) -> Fold:
     """Sums are rounded to grad_output's dtype, then cast to out's."""
+    # The vendor's source sums into a tensor of grad_output's dtype and casts that.
     computed = call.grad_output.dtype.acl_number
     return Fold(
         planes=prod(call.out.shape[:-PAIR]),
@@ -176,7 +184,9 @@ def _pair(values: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
-    """In float64: sums are rounded once, to out's dtype."""
+    """The plan in float64: sums are rounded once, to out's dtype."""
+    # `reference` sums pixel by pixel. A unit is bounded by the taps that it examines, since most of
+    # its time goes into finding their columns.
     algorithm = _algorithm([Algorithm.EXACT], options)
     pixels, taps = call.out.element_count, prod(call.kernel_size)
     chunk = max(1, min(pixels, _REFERENCE_TAPS // taps))
@@ -195,7 +205,7 @@ def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
 
 
 def _check(arguments: Im2colBackward, profile: str, page: PageRules) -> _Call:
-    """The rules, in the order of the vendor's source; those that only the page states come last."""
+    """Checks the rules in the order of the vendor's source; those of the page alone come last."""
     call = _check_nulls(arguments)
     check_dtype("grad_output", call.grad_output, support=SUPPORT, profile=profile)
     check_dtype("out", call.out, support=SUPPORT, profile=profile)
@@ -253,6 +263,7 @@ def _check_ranks(call: _Call) -> None:
 
 
 def _check_shapes(call: _Call) -> None:
+    # The vendor's order: rows, then the kernel's fit, then columns, then the image's shape.
     taps = prod(call.kernel_size)
     *batch, rows, length = call.grad_output.shape
     if rows % taps != 0:

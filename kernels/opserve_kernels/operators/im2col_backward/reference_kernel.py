@@ -29,7 +29,9 @@ _as_fold = reading(ReferenceFold)
 
 @compiled()
 def _block_at(stage: ReferenceFold, axis: int, pixel: int, tap: int) -> int:
-    """The position along an axis of the block whose tap lies on a pixel; -1 if there is none."""
+    """The position along an axis of the block with a tap on a pixel; -1 without one."""
+    # The block's position times the stride must be this distance: no block has a tap here where the
+    # stride does not divide it.
     distance = pixel + stage.shape.padding[axis] - tap * stage.shape.dilation[axis]
     if distance < 0 or distance % stage.shape.stride[axis] != 0:
         return -1
@@ -40,6 +42,8 @@ def _block_at(stage: ReferenceFold, axis: int, pixel: int, tap: int) -> int:
 @compiled()
 def _pixel(stage: ReferenceFold, columns: Elements, index: int) -> np.float64:
     """The sum at a pixel, by its row-major index over entries, channels, height and width."""
+    # Directly from the definition, with no code of the float32 fold: taps ascend, and a row of taps
+    # above or below the image is left out at once.
     height, width = stage.shape.size[0], stage.shape.size[1]
     plane, h, w = index // width // height, index // width % height, index % width
     length = stage.shape.positions[0] * stage.shape.positions[1]
@@ -87,9 +91,9 @@ def run(
     """Writes the image's pixels of the work units first_unit .. last_unit-1.
 
     Args:
-        parameters: Those of the plan.
+        parameters: The plan's parameters.
         tensors: The buffers of grad_output and out.
-        workspace: As many bytes as the plan says.
+        workspace: A buffer of the plan's size.
         first_unit: First work unit.
         last_unit: One past the last work unit.
     """

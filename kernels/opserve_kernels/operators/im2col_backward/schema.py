@@ -40,9 +40,10 @@ class Im2colBackward:
 
 
 def infer_outputs(arguments: Im2colBackward) -> Mapping[str, Tensor]:
-    """The image that a caller who gave none would make: contiguous, without a buffer.
+    """The image implied by arguments without one: contiguous, without a buffer.
 
-    Sizes that break a rule imply one too: the call is then refused for them, not for a missing out.
+    Sizes that break a rule also imply one: the call is then rejected for them, not for a missing
+    out.
     """
     grad_output, kernel_size = arguments.grad_output, arguments.kernel_size
     if arguments.out is not None or grad_output is None or arguments.input_size is None:

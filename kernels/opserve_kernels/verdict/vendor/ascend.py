@@ -1,6 +1,6 @@
 """Ascend's standards: the open ones of CANN, the commercial dual benchmark, and msprobe's.
 
-Numbers are those of the editions named, for the dtypes that outputs have.
+Numbers are those of the named editions, for the dtypes of outputs.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ _DUAL_SMALL = 2.0
 _DUAL_RULES = {"hundredth": 1e-2, "thousandth": 1e-3, "ten-thousandth": 1e-4}
 _COSINE, _GREATEST_ERROR = 0.99, 1e-3
 _ULP_SHARES = {"float16": (1, 0.001), "bfloat16": (1, 0.001), "float32": (32, 0.05)}
-_ULP_MEAN = 64.0  # float32 alone may meet this instead
+_ULP_MEAN = 64.0  # float32 may meet this limit instead
 _CANN = "hicann/cannbot-skills ops-precision-standard"
 _MSPROBE = "Ascend/msprobe"
 

@@ -1,4 +1,4 @@
-"""An output graded by named standards: reported, and gates where that is asked for."""
+"""An output graded by named standards, which are reported and may be gates."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -18,18 +18,18 @@ STANDARDS = {standard.name: standard for standard in (*ASCEND, *LIBRARIES)}
 def grade(
     subject: Subject, *, names: Sequence[str] = tuple(STANDARDS), gates: Collection[str] = ()
 ) -> tuple[LayerResult, ...]:
-    """What standards say of an output, for judge(reported=...).
+    """The results of standards for an output, for judge(reported=...).
 
-    A value that is infinite or no number on one side only meets no standard; where both sides have
-    the same, it is left out.
+    A value that is infinite or no number on one side only meets no standard; if both sides have the
+    same, it is left out.
 
     Args:
-        subject: What is graded.
-        names: Of standards; those without numbers for the subject are left out.
-        gates: Those that the output fails by.
+        subject: The output.
+        names: Standards; those without numbers for the output are left out.
+        gates: Those that the output must meet.
 
     Raises:
-        ValueError: An unknown name, or a gate that is not asked for or has no numbers for this.
+        ValueError: An unknown name, or a gate that is not graded or has no numbers for the output.
     """
     if unknown := [name for name in (*names, *gates) if name not in STANDARDS]:
         raise ValueError(f"standards: {unknown} are unknown; there are {', '.join(STANDARDS)}")
@@ -50,7 +50,7 @@ def grade(
 
 
 def _chunks(subject: Subject) -> Iterator[tuple[Chunk, int]]:
-    """Finite elements, a few at a time, at least once; with how many others do not fit."""
+    """Finite elements, a few at a time, at least once, with the number of elements left out."""
     pair = subject.pair
     given, expected = pair.given.reshape(-1), pair.expected.reshape(-1)
     second: Given = given if subject.second is None else subject.second.reshape(-1)

@@ -1,4 +1,4 @@
-"""Standards of libraries and of other makers: PyTorch, WebNN, MIOpen, TensorFlow, MLU-OPS."""
+"""Standards of libraries and of other vendors: PyTorch, WebNN, MIOpen, TensorFlow, MLU-OPS."""
 
 from math import sqrt
 

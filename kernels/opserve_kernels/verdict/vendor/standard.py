@@ -1,4 +1,4 @@
-"""What a named standard of somebody else's is: sums and maxima over elements, and a conclusion."""
+"""A published standard: sums and maxima over elements, and a conclusion."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from opserve_kernels.verdict.dtypes import Doubles, Dtype, Given, ulps
 from opserve_kernels.verdict.pair import Pair
 
 HF32 = "hf32"
-SMALLEST = 1e-7  # what Ascend's relative errors add to |expected value|
+SMALLEST = 1e-7  # Ascend's relative errors add it to |expected value|
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is graded.
+    """The output to grade.
 
     Attributes:
         pair: The output and its expected values.
         terms: Products in a sum, K.
         precision: NumPy's name of the output's dtype, or "hf32" for operands that were HF32.
-        of_weight: Whether it is a weight's gradient, for which some allow more.
+        of_weight: Whether it is a weight's gradient, for which some standards allow more.
         second: The same output of a second implementation, for the dual benchmark.
     """
 
@@ -37,11 +37,11 @@ class Chunk:
     """Some elements, all of them finite on both sides.
 
     Attributes:
-        given: What the target computed.
+        given: The target's values.
         expected: The right values.
-        rounded: They, rounded once to the output's dtype.
-        second: What the second implementation computed.
-        dtype: Of the output.
+        rounded: The right values, rounded once to the output's dtype.
+        second: The second implementation's values.
+        dtype: Dtype of the output.
     """
 
     given: Doubles
@@ -73,13 +73,13 @@ class Chunk:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Sums and maxima of what was measured, by name."""
+    """Sums and maxima of measurements, by name."""
 
     sums: dict[str, float] = field(default_factory=dict[str, float])
     peaks: dict[str, float] = field(default_factory=dict[str, float])
 
     def add(self, other: "Tally") -> None:
-        """Takes in what was measured elsewhere."""
+        """Adds the measurements of other elements."""
         for name, value in other.sums.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         for name, value in other.peaks.items():
@@ -91,15 +91,15 @@ Metrics = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standard:
-    """A rule that somebody publishes, as a value.
+    """A published rule, as a value.
 
     Attributes:
-        name: By which it is asked for.
-        version: Which edition of it.
-        source: Where it is published.
+        name: Name for requests.
+        version: Its edition.
+        source: Its publication.
         applies: Whether it has numbers for a subject.
-        measure: What it needs of some elements.
-        conclude: Its metrics, and whether they meet it.
+        measure: Function that measures some elements.
+        conclude: Function that returns its metrics, and whether they meet it.
     """
 
     name: str
@@ -111,22 +111,22 @@ class Standard:
 
 
 def share(part: float, whole: float) -> float:
-    """What a part is of the whole; of nothing 0."""
+    """A part as a fraction of the whole; 0 for an empty whole."""
     return part / whole if whole else 0.0
 
 
 def ratio(first: float, second: float) -> float:
-    """What the first is of the second; 1 where both are 0."""
+    """The first as a multiple of the second; 1 if both are 0."""
     if second:
         return first / second
     return float("inf") if first else 1.0
 
 
 def count(mask: np.ndarray[tuple[int, ...], np.dtype[np.bool]]) -> float:
-    """How many are true."""
+    """Number of true entries."""
     return float(np.count_nonzero(mask))
 
 
 def peak(values: Doubles) -> float:
-    """The greatest; of nothing 0."""
+    """The greatest value; 0 without values."""
     return float(np.max(values, initial=0.0))

@@ -22,7 +22,7 @@ class FilterCall:
     blocks: BlockCall
 
     def in_dtype(self, dtype: DataType) -> "FilterCall":
-        """The same in a dtype."""
+        """The same call in a dtype."""
         return replace(self, blocks=replace(self.blocks, dtype=dtype))
 
     def case(self, setting: Setting = DEFAULT) -> Case:

@@ -1,4 +1,4 @@
-"""What breaks each rule of conv2d_backprop_filter."""
+"""A breach of each rule of conv2d_backprop_filter."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ _MOST_BYTES = "more than 2^63-1 bytes"
 
 
 def breaches() -> Mapping[tuple[str, str], Breach]:
-    """By parameter and words of the rule."""
+    """Breaches by parameter and words of the rule."""
     changes = {**_given(), **_sizes(), **_results()}
     found = {row: Breach(case=_BASE, changes=change) for row, change in changes.items()}
     return found | _dilated() | _vast()
@@ -96,7 +96,7 @@ def _dilated() -> dict[tuple[str, str], Breach]:
 
 
 def _vast() -> dict[tuple[str, str], Breach]:
-    """Calls of tensors that nobody could hold, or that have no elements."""
+    """Calls with tensors too large for any device, or without elements."""
     one = (16, 16, 1, 1)
     calls = {
         ("out_backprop", _MOST_BYTES): BlockCall(image=(_HUGE, 16, 1, 1), weight=one),

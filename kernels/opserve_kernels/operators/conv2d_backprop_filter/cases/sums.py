@@ -6,7 +6,7 @@ from opserve_kernels.cases.sum import Products, Sum, sum_of
 
 
 def sums(case: Case) -> tuple[Sum, ...]:
-    """Of the weight, with a term for each place of out_backprop."""
+    """The sums of the weight, with a term for each place of out_backprop."""
     batch, _, high, wide, _ = case.tensors["out_backprop"].shape
     products = Products(
         axes=("gc1k", "n1", "n0", "c0"),

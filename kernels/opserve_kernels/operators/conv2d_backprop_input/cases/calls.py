@@ -23,7 +23,7 @@ class InputCall:
     blocks: BlockCall
 
     def in_dtype(self, dtype: DataType) -> "InputCall":
-        """The same in a dtype."""
+        """The same call in a dtype."""
         return replace(self, blocks=replace(self.blocks, dtype=dtype))
 
     def case(self, setting: Setting = DEFAULT) -> Case:

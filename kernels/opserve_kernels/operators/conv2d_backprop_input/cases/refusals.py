@@ -1,4 +1,4 @@
-"""What breaks each rule of conv2d_backprop_input."""
+"""A breach of each rule of conv2d_backprop_input."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ _MOST_BYTES = "more than 2^63-1 bytes"
 
 
 def breaches() -> Mapping[tuple[str, str], Breach]:
-    """By parameter and words of the rule."""
+    """Breaches by parameter and words of the rule."""
     changes = {**_given(), **_sizes(), **_blocks(), **_results()}
     return {row: Breach(case=_BASE, changes=change) for row, change in changes.items()} | _limits()
 
@@ -112,7 +112,7 @@ def _results() -> dict[tuple[str, str], dict[str, object]]:
 
 
 def _limits() -> dict[tuple[str, str], Breach]:
-    """Calls of tensors that nobody could hold."""
+    """Calls with tensors too large for any device."""
     row = InputCall(BlockCall(image=(1, 16, 1, 9), weight=(16, 16, 1, 3))).case()
     calls = {
         ("input_sizes", "height is outside the limit"): BlockCall(

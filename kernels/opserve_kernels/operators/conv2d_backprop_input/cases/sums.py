@@ -9,7 +9,7 @@ from opserve_kernels.cases.sum import Products, Sum, sum_of
 
 
 def sums(case: Case) -> tuple[Sum, ...]:
-    """Of the image, with a term for each tap and output channel of a group."""
+    """The sums of the image, with a term for each tap and output channel of a group."""
     weight = cast("tuple[int, ...]", case.arguments["filter_sizes"])
     groups, _ = groups_of(case)
     products = Products(

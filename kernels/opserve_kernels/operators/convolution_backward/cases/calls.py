@@ -30,9 +30,9 @@ class ConvolutionCall:
         output_padding: Empty means zeros.
         groups: Groups of channels.
         transposed: Whether the convolution is a transposed one.
-        mask: The gradients that are asked for.
-        gives_masked: Whether those that the mask leaves out have a tensor too.
-        dtypes: Of grad_output, input and weight.
+        mask: The gradients to compute.
+        gives_masked: Whether gradients outside the mask have a tensor too.
+        dtypes: Dtypes of grad_output, input and weight.
         results: Dtypes of the gradients; None means the widest of their operands.
         cube_math_type: 0 to 3.
     """
@@ -52,7 +52,7 @@ class ConvolutionCall:
     cube_math_type: int = 0
 
     def in_dtype(self, dtype: DataType) -> "ConvolutionCall":
-        """The same in a dtype."""
+        """The same call in a dtype."""
         return replace(self, dtypes=(dtype,) * 3)
 
     @property
@@ -68,7 +68,7 @@ class ConvolutionCall:
 
     @property
     def multiply_adds(self) -> int:
-        """Of one gradient."""
+        """Multiply-adds of one gradient."""
         output = self.input if self.transposed else self.output
         return output[0] * prod(output[2:]) * prod(self.weight)
 
@@ -139,7 +139,7 @@ class ConvolutionCall:
         }
 
     def _size(self, axis: int) -> int:
-        """Of grad_output along a spatial dimension."""
+        """Size of grad_output along a spatial dimension."""
         size, kernel = self.input[2 + axis], self.weight[2 + axis]
         stride = self.stride[axis] if self.stride else 1
         dilation = self.dilation[axis] if self.dilation else 1

@@ -32,7 +32,7 @@ def groups_of(case: Case) -> tuple[int, int]:
 
 
 def tried(case: Case) -> Iterator[str]:
-    """Features that arguments decide."""
+    """Features that the arguments decide."""
     given = case.arguments
     mask = cast("tuple[bool, ...]", given["output_mask"])
     yield "mask " + "".join(str(int(flag)) for flag in mask)

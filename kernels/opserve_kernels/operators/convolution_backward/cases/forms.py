@@ -18,9 +18,9 @@ _KERNELS: tuple[Row, ...] = ((3,), (3, 2), (2, 3, 2))
 _STRIDES: Row = (2, 3, 2)
 _PADDING: Row = (1, 2, 1)
 _DILATION: Row = (2, 3, 2)
-_SPREAD, _KERNEL = (40, 12, 5), (9, 5, 3)  # of a drawn call, at most, by dimensions
+_SPREAD, _KERNEL = (40, 12, 5), (9, 5, 3)  # sizes and taps of a drawn call, at most, by dimensions
 _SAMPLE_RANKS = (1, 2, 3)
-_MOST_TRIED = 65535  # of a limit: beyond it a call takes memory without measure
+_MOST_TRIED = 65535  # values of a limit that is tried: beyond it a call takes too much memory
 _LIMITED_TENSORS = ("weight", "input", "grad_output")
 
 
@@ -38,7 +38,7 @@ def forms() -> Iterator[Form]:
 
 
 def rarer_forms() -> Iterator[Form]:
-    """What only a few kernels get wrong; apart, for the others to keep their turns of dtypes."""
+    """Forms for rare errors; apart, so that the others keep their turns of dtypes."""
     for axes in _SAMPLE_RANKS:
         for mask in _masks():
             call = replace(_all_of_them(axes), mask=mask, gives_masked=True)
@@ -164,7 +164,7 @@ def _masked(axes: int) -> Iterator[Form]:
 
 
 def _masks() -> Iterator[Mask]:
-    """Those that leave something out."""
+    """Masks that leave some gradient out."""
     for first, second, third in product((True, False), repeat=3):
         if not (first and second and third):
             yield first, second, third
@@ -216,7 +216,7 @@ def _empty(axes: int) -> Iterator[Form]:
 
 
 def _planes() -> Iterator[Form]:
-    """What kernels of two dimensions treat apart: sides, tails, and sizes of fast algorithms."""
+    """Forms for special cases of 2-D kernels: sides, tails, and sizes of fast algorithms."""
     sides = replace(_plain_call(2), padding=(0, 2, 1, 0), stride=(2, 1))
     shapes = {
         "padding that differs by side": sides,
@@ -249,7 +249,7 @@ def _planes() -> Iterator[Form]:
 
 
 def _mixed() -> Iterator[Form]:
-    """Dtypes that differ, and what cube_math_type makes of them."""
+    """Forms with different dtypes, and with each cube_math_type."""
     call = replace(_plain_call(2), padding=(1, 2))
     for kind in (1, 2, 3):
         yield Form(name=f"cube_math_type {kind}", call=replace(call, cube_math_type=kind))
@@ -279,7 +279,7 @@ def _mixed() -> Iterator[Form]:
 
 
 def _limits() -> Iterator[Form]:
-    """At each limit that memory allows, in every rank that has it."""
+    """Forms at each limit that memory allows, in every rank that has it."""
     for bound in BOUNDS:
         limit = bound.limit
         if limit.most is None or limit.most > _MOST_TRIED:

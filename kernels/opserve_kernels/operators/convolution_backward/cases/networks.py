@@ -1,4 +1,4 @@
-"""Layers of networks that are in use, with the shapes of their papers, an entry a batch."""
+"""Layers of networks in use, with the shapes of their papers and a batch of one entry."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which calls of convolution_backward a profile offers, and how `reference` takes them."""
+"""The calls of convolution_backward that a profile supports, and their form for `reference`."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ _KEEP_DTYPE = 0
 
 
 def offered(case: Case) -> Case | None:
-    """The call, with another cube_math_type where the profile offers it so; None where not."""
+    """The call, with another cube_math_type if the profile needs it; None if unsupported."""
     rules = PROFILE_RULES[case.profile]
     input_, weight = case.tensors["input"], case.tensors["weight"]
     is_empty = 0 in (prod(input_.shape), prod(weight.shape))
@@ -37,7 +37,7 @@ def offered(case: Case) -> Case | None:
 def follows_the_page(case: Case) -> bool:
     """Whether dtypes of gradients and formats, which a form varies, are the page's.
 
-    On `reference`, which stands for no product, they may be any.
+    On `reference`, which represents no product, all are accepted.
     """
     if PROFILES[case.profile].is_reference:
         return True
@@ -54,7 +54,7 @@ def follows_the_page(case: Case) -> bool:
 
 
 def operands_of(case: Case) -> Operands:
-    """What a case's operands are rounded to before they are multiplied."""
+    """The rounding of a case's operands before they are multiplied."""
     return computation_of(case).operands
 
 

@@ -15,7 +15,7 @@ CHANNEL_AXES = {"grad_input": 1, "grad_weight": 0}
 def projected_call(
     case: Case, output: str, projection: Projection, operands: Mapping[str, Array]
 ) -> tuple[Case, Mapping[str, Array]]:
-    """The call, and its operands, whose output is a projection of the case's."""
+    """The call, with its operands, whose output is a projection of the case's."""
     signs, groups = projection.signs, projection.groups
     transposed, few = bool(case.arguments["transposed"]), dict(operands)
     channels, weight, image = len(signs) * groups, operands["weight"], operands["input"]

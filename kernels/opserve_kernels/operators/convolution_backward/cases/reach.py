@@ -1,4 +1,4 @@
-"""How many elements of each gradient sum any products."""
+"""Numbers of elements of each gradient that sum any products."""
 
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -10,7 +10,7 @@ from opserve_kernels.operators.convolution_backward.cases.calls import sides
 
 
 def reached(case: Case) -> Mapping[str, int]:
-    """By gradient; of an empty call nothing."""
+    """Numbers by gradient; empty for an empty call."""
     shapes = {name: tensor.shape for name, tensor in case.tensors.items()}
     if any(prod(shapes[name]) == 0 for name in case.inputs):
         return dict.fromkeys(case.written, 0)
@@ -25,7 +25,7 @@ def reached(case: Case) -> Mapping[str, int]:
 
 
 def _axes(case: Case) -> Iterator[Reach]:
-    """Of the spatial axes, in their order."""
+    """The spatial axes, in their order."""
     given = cast("Mapping[str, tuple[int, ...]]", case.arguments)
     stride, dilation = given["stride"], given["dilation"]
     before = tuple(side for side, _ in sides(given["padding"], len(stride)))

@@ -1,4 +1,4 @@
-"""What breaks each rule of convolution_backward; calls are in FLOAT16, which all profiles have."""
+"""A breach of each rule of convolution_backward, in FLOAT16, which all profiles have."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -46,7 +46,7 @@ _ON_PRODUCTS = "on ascend910b and ascend910 and ascend310p"
 
 
 def breaches() -> Mapping[tuple[str, str], Breach]:
-    """By parameter and words of the rule."""
+    """Breaches by parameter and words of the rule."""
     return {**_missing(), **_tensors(), **_values(), **_emptiness(), **_shapes(), **_limits()}
 
 
@@ -117,7 +117,7 @@ def _emptiness() -> dict[tuple[str, str], Breach]:
 
 
 def _empty_on_devices() -> dict[tuple[str, str], Breach]:
-    """What the source checks of an empty input or weight."""
+    """Breaches of the source's rules for an empty input or weight."""
     without_channels = _call((2, 4, 4, 5), (4, 6, 3, 2), transposed=True).case()
     return {
         (
@@ -258,7 +258,7 @@ def _spatial() -> dict[tuple[str, str], Breach]:
 
 
 def _limits() -> dict[tuple[str, str], Breach]:
-    """One beyond each limit, in the last dimension that it binds."""
+    """Breaches one beyond each limit, in the last dimension that it binds."""
     found: dict[tuple[str, str], Breach] = {}
     for bound in BOUNDS:
         limit, rank = bound.limit, bound.ranks[-1]
@@ -271,13 +271,13 @@ def _limits() -> dict[tuple[str, str], Breach]:
 
 
 def at_limit(parameter: str, rank: int, axis: int, value: int) -> ConvolutionCall:
-    """A call that is right but for this value, if that is beyond a limit.
+    """A valid call, except that this value may be beyond a limit.
 
     Args:
         parameter: The argument.
         rank: Dimensions of the tensors.
-        axis: Which size of the tensor, or which entry of the array, is the value.
-        value: At the limit, or one beyond.
+        axis: Index of the value: the size of the tensor, or the entry of the array.
+        value: Value at the limit, or one beyond.
     """
     ones, steps, none = (1,) * rank, (1,) * (rank - 2), (0,) * (rank - 2)
     beyond = value > _MOST_SIZE

@@ -1,4 +1,4 @@
-"""The sums of a call of convolution_backward, and how it is computed."""
+"""The sums of a call of convolution_backward, and its computation."""
 
 from math import prod
 from typing import cast
@@ -16,7 +16,7 @@ _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 
 def computation_of(case: Case) -> Computation:
-    """How a call of convolution_backward is computed."""
+    """The computation of a call of convolution_backward."""
     dtypes = [case.tensors[name].dtype for name in ("grad_output", "input", "weight")]
     promoted = promote(promote(dtypes[0], dtypes[1]), dtypes[2])
     kind = cast("int", case.arguments["cube_math_type"])
@@ -26,7 +26,7 @@ def computation_of(case: Case) -> Computation:
 
 
 def sums(case: Case) -> tuple[Sum, ...]:
-    """Of the gradients that output_mask asks for."""
+    """The sums of the gradients that output_mask selects."""
     dy, x, w = (case.tensors[name] for name in ("grad_output", "input", "weight"))
     groups = cast("int", case.arguments["groups"])
     transposed, taps = bool(case.arguments["transposed"]), prod(w.shape[2:])
@@ -58,7 +58,7 @@ def sums(case: Case) -> tuple[Sum, ...]:
 
 
 def _passed(case: Case, name: str, groups: int) -> DataType:
-    """What a sum is rounded to before it takes its own dtype; FLOAT is nothing."""
+    """The dtype that a sum is rounded to before its own; FLOAT means none."""
     computed = computation_of(case).dtype
     if name == "grad_input":
         return computed

@@ -17,14 +17,14 @@ class DeconvolutionCall:
     Attributes:
         x: N, H, W, C of x_data.
         dy: N, H, W, C of dy_data.
-        kernel: In height and width.
-        stride: The same.
-        padding: Above and on the left.
-        dilation: In height and width.
+        kernel: Height and width.
+        stride: Stride in height and width.
+        padding: Padding above and on the left.
+        dilation: Dilation in height and width.
         group: Groups of channels.
-        dtype: Of all tensors.
+        dtype: Dtype of all tensors.
         more: Other arguments: function, core_mask, row_order.
-        entries: Of the array that holds the numbers, 18 to 20; 0 for fields in its place.
+        entries: Entries of the array of numbers, 18 to 20; 0 for fields in its place.
     """
 
     x: Row
@@ -39,7 +39,7 @@ class DeconvolutionCall:
     entries: int = 0
 
     def in_dtype(self, dtype: DataType) -> "DeconvolutionCall":
-        """The same in a dtype."""
+        """The same call in a dtype."""
         return replace(self, dtype=dtype)
 
     def case(self, setting: Setting = DEFAULT) -> Case:
@@ -74,6 +74,6 @@ class DeconvolutionCall:
         return numbers
 
     def _param(self) -> dict[str, Value]:
-        """The numbers in the vendor's order, temp_space and what is ignored behind them."""
+        """The numbers in the vendor's order, temp_space, and the ignored entries behind them."""
         steps = (*self.kernel, *self.stride, *self.padding, *self.dilation, self.group)
         return {"param": (*self.x, *self.dy, *steps, *(0,) * (self.entries - 17))}

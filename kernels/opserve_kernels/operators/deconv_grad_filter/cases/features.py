@@ -1,4 +1,4 @@
-"""What a full suite tries of deconv_grad_filter."""
+"""Features of deconv_grad_filter in a full suite."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -32,7 +32,7 @@ def groups_of(case: Case) -> tuple[int, int]:
 
 
 def tried(case: Case) -> Iterator[str]:
-    """Features that arguments decide."""
+    """Features that the arguments decide."""
     given = case.arguments
     if isinstance(function := given.get("function"), str):
         yield f"function {function[:2]}_{function[-1]}"

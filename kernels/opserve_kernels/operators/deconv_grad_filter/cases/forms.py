@@ -62,7 +62,7 @@ def forms() -> Iterator[Form]:
 
 
 def drawn(numbers: Numbers) -> DeconvolutionCall:
-    """Any output size is right."""
+    """A call of any geometry; any output size is valid."""
     group, batch = between(numbers, 1, 3), between(numbers, 1, 4)
     inner, outer = between(numbers, 1, CHANNELS), between(numbers, 1, CHANNELS)
     return DeconvolutionCall(
@@ -98,7 +98,7 @@ def _laid_out() -> Iterator[Form]:
 
 
 def _limits() -> Iterator[Form]:
-    """Steps as large as they may be; sizes so large take too much memory."""
+    """Forms with the largest possible steps; sizes so large take too much memory."""
     one = DeconvolutionCall(x=(2, 1, 1, 3), dy=(2, 3, 4, 2), kernel=(1, 1))
     calls = {
         "stride": replace(one, stride=(MOST, MOST)),

@@ -1,4 +1,4 @@
-"""What breaks each rule of deconv_grad_filter."""
+"""A breach of each rule of deconv_grad_filter."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ _FP_S, _FP_P = "fp_deconv_grad_filter_s", "fp_deconv_grad_filter_p"
 
 
 def breaches() -> Mapping[tuple[str, str], Breach]:
-    """By parameter and words of the rule."""
+    """Breaches by parameter and words of the rule."""
     changes = {**_given(), **_tensors(), **_numbers()}
     found = {row: Breach(case=_BASE, changes=change) for row, change in changes.items()}
     half = replace(_CALL, dtype=DataType.FLOAT16).case(_FT)

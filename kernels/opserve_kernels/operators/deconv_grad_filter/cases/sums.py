@@ -7,7 +7,7 @@ from opserve_kernels.cases.sum import Products, Sum, sum_of
 
 
 def sums(case: Case) -> tuple[Sum, ...]:
-    """Of the gradient, with a term for each place of x_data."""
+    """The sums of the gradient, with a term for each place of x_data."""
     places = prod(case.tensors["x_data"].shape[:3])
     products = Products(
         axes=("g", "k", "c"),

@@ -18,11 +18,11 @@ class FoldCall:
 
     Attributes:
         out: (N,) C, H, W.
-        kernel: Of a block.
+        kernel: Height and width of a block.
         stride: Steps between blocks.
         padding: Zeros around the image.
         dilation: Distance between a block's elements.
-        dtypes: Of grad_output and out.
+        dtypes: Dtypes of grad_output and out.
     """
 
     out: Row
@@ -33,7 +33,7 @@ class FoldCall:
     dtypes: tuple[DataType, DataType] = (_FLOAT, _FLOAT)
 
     def in_dtype(self, dtype: DataType) -> "FoldCall":
-        """The same in a dtype."""
+        """The same call in a dtype."""
         return replace(self, dtypes=(dtype, dtype))
 
     def case(self, setting: Setting = DEFAULT) -> Case:

@@ -1,4 +1,4 @@
-"""What a full suite tries of im2col_backward."""
+"""Features of im2col_backward in a full suite."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""How many elements of the image some block covers."""
+"""Number of elements of the image that some block covers."""
 
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -12,7 +12,7 @@ _SPATIAL = 2
 
 
 def reached(case: Case) -> Mapping[str, int]:
-    """Of the image; of an empty call nothing."""
+    """The number for the image; empty for an empty call."""
     if any(prod(tensor.shape) == 0 for tensor in case.inputs.values()):
         return dict.fromkeys(case.written, 0)
     whole = prod(case.tensors["out"].shape[:-_SPATIAL])
@@ -20,7 +20,7 @@ def reached(case: Case) -> Mapping[str, int]:
 
 
 def _axes(case: Case) -> Iterator[Reach]:
-    """Of the spatial axes, in their order."""
+    """The spatial axes, in their order."""
     given = cast("Mapping[str, tuple[int, ...]]", case.arguments)
     names = ("input_size", "kernel_size", "stride", "dilation", "padding")
     for large, taps, stride, dilation, before in zip(*map(given.__getitem__, names), strict=True):

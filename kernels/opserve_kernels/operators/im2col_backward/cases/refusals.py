@@ -1,4 +1,4 @@
-"""What breaks each rule of im2col_backward."""
+"""A breach of each rule of im2col_backward."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _ARRAYS = ("input_size", "kernel_size", "dilation", "padding", "stride")
 
 
 def breaches() -> Mapping[tuple[str, str], Breach]:
-    """By parameter and words of the rule."""
+    """Breaches by parameter and words of the rule."""
     older = _CALL.case(Setting(profile="ascend910"))
     changes: dict[tuple[str, str], dict[str, object]] = {
         **{(name, "missing"): {name: None} for name in (*_TENSORS, *_ARRAYS)},

@@ -8,7 +8,7 @@ from opserve_kernels.cases.sum import Products, Sum, sum_of
 
 
 def sums(case: Case) -> tuple[Sum, ...]:
-    """Of the image, whose elements have a term for each block that covers them."""
+    """The sums of the image, whose elements have a term for each block that covers them."""
     columns, image = case.tensors["grad_output"], case.tensors["out"]
     products = Products(
         axes=("n", "c", "h", "w")[-len(image.shape) :],
