@@ -105,14 +105,14 @@ class Convolution:
         """Elements of W."""
         return self.groups * self.output_channels * self.column_rows
 
-    def meeting(self, axis: int, tap: int) -> int:
+    def tap_positions(self, axis: int, tap: int) -> int:
         """Positions of Y along an axis at which a tap reads the image."""
         begin, stride = tap * self.dilation[axis] - self.padding[axis], self.stride[axis]
         first, last = -(begin // stride), -((begin - self.input_size[axis]) // stride)
         return max(0, min(self.output_size[axis], last) - max(0, first))
 
-    def most_meeting(self, axis: int) -> int:
-        """The greatest `meeting` of any tap along an axis.
+    def most_tap_positions(self, axis: int) -> int:
+        """The greatest `tap_positions` of any tap along an axis.
 
         Most positions meet a tap that begins at the image's edge or before it. Taps that begin a
         stride earlier meet no more positions.
@@ -120,7 +120,7 @@ class Convolution:
         at_image = -(-self.padding[axis] // self.dilation[axis])
         nearest = min(at_image, self.kernel_size[axis] - 1)
         earlier = range(max(0, nearest - self.stride[axis]), nearest + 1)
-        return max(self.meeting(axis, tap) for tap in earlier)
+        return max(self.tap_positions(axis, tap) for tap in earlier)
 
     @property
     def geometry(self) -> Geometry:

@@ -30,13 +30,13 @@ def possible(
 ) -> dict[Product, list[Algorithm]]:
     """Algorithms that can compute each gradient of a call."""
     return {
-        product: [Algorithm.EXACT] if profile.is_reference else list(_possible(part, options))
+        product: [Algorithm.REFERENCE] if profile.is_reference else list(_possible(part, options))
         for product, part in _parts(gradients)
     }
 
 
 def choices(
-    gradients: Gradients, asked: Mapping[Product, Algorithm], options: PlanOptions
+    gradients: Gradients, requested: Mapping[Product, Algorithm], options: PlanOptions
 ) -> list[Choice]:
     """Choices of algorithms: the fastest first, then those that mostly need less workspace.
 
@@ -53,7 +53,7 @@ def choices(
     }
     # The last resort: columns need the least workspace and fit every geometry.
     columns = dict.fromkeys(fastest, Algorithm.COLUMNS)
-    return [{**choice, **asked} for choice in (fastest, direct, columns)]
+    return [{**choice, **requested} for choice in (fastest, direct, columns)]
 
 
 def _parts(gradients: Gradients) -> Iterator[tuple[Product, Gradients]]:

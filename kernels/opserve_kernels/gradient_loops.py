@@ -47,10 +47,10 @@ from opserve_kernels.copy_stages import (
     DiagonalStage,
     FillStage,
 )
-from opserve_kernels.gradient_plan import SUM_CHANNELS, WHERE_THEY_LIE, SumStage
+from opserve_kernels.gradient_plan import IN_TENSOR, SUM_CHANNELS, SumStage
 from opserve_kernels.loops import compiled, entry, reading
 from opserve_kernels.number_formats import FLOAT
-from opserve_kernels.stages import HEADER, TAKE_TURNS, stages_between
+from opserve_kernels.stages import HEADER, INTERLEAVE, stages_between
 from opserve_kernels.strided import as_floats, as_halves, load, position_of, store
 from opserve_kernels.sums import add_lanes
 from opserve_kernels.views import LAST_AXIS
@@ -109,7 +109,7 @@ def _sum_block(
     width, rows = layout.sizes[LAST_AXIS], layout.sizes[LAST_AXIS - 1]
     step = layout.steps[LAST_AXIS - 1]
     # Elements of other dtypes or steps are converted into the workspace first.
-    if block != WHERE_THEY_LIE:
+    if block != IN_TENSOR:
         load(floats, halves, layout, FLOAT, first, scratch[block : block + count])
         add_run(scratch, scratch, (block, count, lanes))
         return
@@ -229,12 +229,12 @@ def _run_stage(  # a case for each kind
 
 
 @compiled("void(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
-def _run_in_turns(
+def _run_interleaved(
     parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
 ) -> None:
     """Runs units first_unit .. last_unit-1 of interleaved stages."""
     # Turn t of `turns` ends behind unit units * (t + 1) / turns of each stage, rounded up, as
-    # stages.taking_turns documents. `start` counts the units of all turns and stages before.
+    # stages.interleaved documents. `start` counts the units of all turns and stages before.
     turns, start = parameters[0], 0
     for turn in range(turns):
         position = 1
@@ -272,8 +272,8 @@ def _run_stages(
             # Units of a stage whose condition is 0 count as done without running.
             runs = condition < 0 or scratch[condition] != 0
             # Interleaved stages have no conditions of their own.
-            if kind == TAKE_TURNS:
-                _run_in_turns(stage, buffers, scratch, first, last)
+            if kind == INTERLEAVE:
+                _run_interleaved(stage, buffers, scratch, first, last)
             elif runs and not _run_stage(kind, stage, buffers, scratch, first, last):
                 break
             done = start + last

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from opserve_kernels.algorithms.host import SUM_LANES
-from opserve_kernels.algorithms.names import Algorithm, asked_for
+from opserve_kernels.algorithms.names import Algorithm, requested_algorithms
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
 from opserve_kernels.errors import check_elements
@@ -19,7 +19,7 @@ from opserve_kernels.profiles import Profile
 from opserve_kernels.records import encode
 from opserve_kernels.reference_plan import plan_reference, plan_reference_zeros
 from opserve_kernels.shares import shares_of
-from opserve_kernels.stages import Stage, plan_of, taking_turns
+from opserve_kernels.stages import Stage, interleaved, plan_of
 from opserve_kernels.tensor import DataType
 from opserve_kernels.views import View
 from opserve_kernels.workspace import Workspace
@@ -27,7 +27,7 @@ from opserve_kernels.workspace import Workspace
 SUM_CHANNELS = 4
 """Kind of a stage; those of the other modules have other numbers."""
 
-WHERE_THEY_LIE = -1
+IN_TENSOR = -1
 """In place of the block of a stage of sums: the image is summed in its tensor."""
 
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
@@ -41,7 +41,7 @@ class SumStage(NamedTuple):
         image: Place of the image's buffer among those of the call.
         result: Place of the result's buffer.
         totals: Place in the workspace of a total of each channel.
-        block: Place of a loaded block; or WHERE_THEY_LIE.
+        block: Place of a loaded block; or IN_TENSOR.
         block_size: Elements that are summed in lanes at a time.
         lanes: Place of the lanes.
         channels: Totals.
@@ -79,15 +79,15 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
     check_elements(
         convolution.image_elements, convolution.output_elements, convolution.weight_elements
     )
-    asked: Mapping[Product, Algorithm] = {}
+    requested: Mapping[Product, Algorithm] = {}
     if options.algorithms:
-        asked = asked_for(options.algorithms, possible(gradients, profile, options))
+        requested = requested_algorithms(options.algorithms, possible(gradients, profile, options))
     if profile.is_reference:
         return plan_reference(gradients)
     # Tried in this order: the fastest algorithms on all threads, then on one thread, which needs
     # the workspace of one share, then choices of less workspace. The first plan within the limit
     # wins; if none is, the smallest plan.
-    fastest, *others = choices(gradients, asked, options)
+    fastest, *others = choices(gradients, requested, options)
     plans: list[Plan] = []
     for choice, threads in ((fastest, options.threads), *((way, 1) for way in (fastest, *others))):
         plan = _plan_with(choice, gradients, replace(options, threads=threads))
@@ -104,22 +104,22 @@ def _plan_with(choice: Choice, gradients: Gradients, options: PlanOptions) -> Pl
     """The stages of each share: one by one in the same part of the workspace, or interleaved."""
     workspace = Workspace()
     shares: list[list[Stage]] = []
-    told: set[str] = set()
-    by_turns = _go_by_turns(choice, gradients, options)
+    algorithms: set[str] = set()
+    by_turns = _interleaves(choice, gradients, options)
     for parts in shares_of(gradients, options.threads, partial(cost_of, algorithms=choice)):
         stages: list[Stage] = []
         # Stages one after the other reuse a part; interleaved ones need parts of their own.
         for part in parts:
-            with nullcontext() if by_turns else workspace.passing():
+            with nullcontext() if by_turns else workspace.temporary():
                 stages += _stages_of(part, choice, workspace)
-        told |= {stage.algorithm for stage in stages if stage.algorithm}
-        shares.append(taking_turns(stages) if by_turns else stages)
+        algorithms |= {stage.algorithm for stage in stages if stage.algorithm}
+        shares.append(interleaved(stages) if by_turns else stages)
         # Threads run shares at the same time, so their parts do not overlap.
-        workspace.go_behind()
-    return plan_of(shares, workspace, told)
+        workspace.keep_all()
+    return plan_of(shares, workspace, algorithms)
 
 
-def _go_by_turns(choice: Choice, gradients: Gradients, options: PlanOptions) -> bool:
+def _interleaves(choice: Choice, gradients: Gradients, options: PlanOptions) -> bool:
     """Whether all stages go through the channels together, so that memory is read once.
 
     That pays where each value takes little work, and where the cache no longer has it when the next
@@ -168,7 +168,7 @@ def _sum_stage(sums: ChannelSums, workspace: Workspace) -> Stage:
     block_size = min(_SUM_ELEMENTS, pixels)
     # Runs of float32 are summed in the tensor; all others are converted block by block.
     runs = image.dtype == DataType.FLOAT and image.view().steps[-1] == 1
-    block = WHERE_THEY_LIE if runs else workspace.reserve(block_size)
+    block = IN_TENSOR if runs else workspace.reserve(block_size)
     lanes, totals = workspace.reserve(SUM_LANES), workspace.reserve(result.count)
     stage = SumStage(
         image=image.place,

@@ -67,7 +67,7 @@ def folder_of(source: Path) -> Path:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Generator[None]:
+def locked(folder: Path) -> Generator[None]:
     """Locks a folder, which is created if it is missing, against other processes."""
     if not folder.exists():
         _make_room_for(folder)

@@ -35,7 +35,7 @@ from numba.extending import intrinsic  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from opserve_kernels.loop_cache import alone_in, folder_of
+from opserve_kernels.loop_cache import folder_of, locked
 from opserve_kernels.records import Record, dtype_of, is_record
 
 Parameters = ParamSpec("Parameters")
@@ -197,7 +197,7 @@ def _is_called_by_name(function: Callable[..., Any]) -> bool:
 def _folder_of(function: Callable[..., Any]) -> Generator[None]:
     """Numba's cache folder for what is compiled meanwhile, locked against other processes."""
     folder = folder_of(Path(function.__code__.co_filename))
-    with global_compiler_lock, alone_in(folder), _collector_paused():
+    with global_compiler_lock, locked(folder), _collector_paused():
         # Numba makes its settings at run time, where type checkers cannot see them.
         config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
         yield

@@ -47,7 +47,7 @@ class PageRules:
             if rule is not None:
                 self._warnings.append(_warning(rule, error))
 
-    def noted_in(self, plan: Plan) -> Plan:
+    def with_warnings(self, plan: Plan) -> Plan:
         """Returns the plan of the checked call, with its warnings."""
         return replace(plan, warnings=tuple(self._warnings))
 

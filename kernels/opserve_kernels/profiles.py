@@ -119,7 +119,7 @@ _VENDORS_WORDS = {
 }
 
 
-def profile_named(name: str, *, offered: Collection[str] = tuple(PROFILES)) -> Profile:
+def profile_named(name: str, *, available: Collection[str] = tuple(PROFILES)) -> Profile:
     """The profile with a name, with product names, or with an alias.
 
     Case and spaces make no difference, nor do the vendor's words series and product; training and
@@ -127,21 +127,21 @@ def profile_named(name: str, *, offered: Collection[str] = tuple(PROFILES)) -> P
 
     Args:
         name: The requested name.
-        offered: Names of the profiles to choose from.
+        available: Names of the profiles to choose from.
 
     Raises:
-        InvalidArgument: 107001, the name is none of those offered; the message has the reason.
+        InvalidArgument: 107001, the name is none of those available; the message has the reason.
     """
     spelling = _plain(name)
     known = next((known for pattern, known in _PATTERNS if fnmatchcase(spelling, pattern)), None)
-    if known is not None and known.name in offered:
+    if known is not None and known.name in available:
         return known
     why = "not known"
     if known is not None:
         why = "known, but not served here"
     elif spelling.startswith(_KNOWN_IN_PART):
         why = "whose rules are known only in part"
-    allowed = ", ".join(offered)
+    allowed = ", ".join(available)
     raise InvalidArgument(
         Status.ACL_ERROR_RT_INVALID_DEVICEID,
         f"profile: given {name} ({why}), allowed {allowed}",

@@ -160,10 +160,10 @@ def _input_line(geometry: Geometry, axis: int, position: int, tap: int) -> int:
 def _output_line(geometry: Geometry, axis: int, position: int, tap: int) -> int:
     """The output position whose tap is at a position of the image; -1 if there is none."""
     stride = geometry.stride[axis]
-    reach = position + geometry.padding[axis] - tap * geometry.dilation[axis]
+    offset = position + geometry.padding[axis] - tap * geometry.dilation[axis]
     # Positions between two steps of the stride belong to no output position under this tap.
-    line = reach if stride == 1 else reach // stride
-    exists = reach >= 0 and line * stride == reach
+    line = offset if stride == 1 else offset // stride
+    exists = offset >= 0 and line * stride == offset
     return int(line) if exists and line < geometry.output_size[axis] else -1
 
 

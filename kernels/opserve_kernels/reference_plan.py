@@ -132,8 +132,8 @@ def plan_reference(gradients: Gradients) -> Plan:
         stages += _output_stages(gradients.grad_output, gradients.convolution, parts)
     if gradients.grad_weight:
         stages += _weight_stages(gradients.grad_weight, gradients, parts)
-    told = (named(product, Algorithm.EXACT) for product in gradients.products)
-    return plan_of([stages], workspace, told)
+    algorithms = (named(product, Algorithm.REFERENCE) for product in gradients.products)
+    return plan_of([stages], workspace, algorithms)
 
 
 def plan_reference_zeros(results: Sequence[Operand]) -> Plan:

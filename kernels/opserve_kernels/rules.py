@@ -27,8 +27,8 @@ def check_dtype(
     status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> None:
     """Rejects a tensor's dtype that the profile lacks, and names profiles that have it."""
-    offers = {name: row.dtypes for name, row in support.items()}
-    check_offered(parameter, tensor.dtype, offers, profile=profile, status=status)
+    dtypes_by_profile = {name: row.dtypes for name, row in support.items()}
+    check_supported(parameter, tensor.dtype, dtypes_by_profile, profile=profile, status=status)
 
 
 def check_page_dtype(
@@ -48,10 +48,10 @@ def check_page_dtype(
         )
 
 
-def check_offered(
+def check_supported(
     parameter: str,
     dtype: str,
-    offers: Mapping[str, Sequence[str]],
+    dtypes_by_profile: Mapping[str, Sequence[str]],
     *,
     profile: str,
     status: AnyStatus,
@@ -62,23 +62,24 @@ def check_offered(
     Args:
         parameter: The argument.
         dtype: The dtype as the argument spells it.
-        offers: Dtypes by profile, spelled likewise.
+        dtypes_by_profile: Dtypes by profile, spelled likewise.
         profile: Profile of the device.
         status: The code of the error.
         what: Words before the dtype in the error.
     """
-    if dtype in offers[profile]:
+    if dtype in dtypes_by_profile[profile]:
         return
-    able = [name for name, dtypes in offers.items() if dtype in dtypes]
+    able = [name for name, dtypes in dtypes_by_profile.items() if dtype in dtypes]
     raise invalid_argument(
         parameter,
         given=f"{what} {dtype}",
-        allowed=f"dtypes {', '.join(offers[profile])} on {profile}{elsewhere(dtype, able)}",
+        allowed=f"dtypes {', '.join(dtypes_by_profile[profile])} on {profile}"
+        f"{supported_elsewhere(dtype, able)}",
         status=status,
     )
 
 
-def elsewhere(what: str, profiles: Iterable[str]) -> str:
+def supported_elsewhere(what: str, profiles: Iterable[str]) -> str:
     """The end of an error's allowed values: profiles that support the value; empty without any."""
     able = ", ".join(profiles)
     return f"; {what} on {able}" if able else ""

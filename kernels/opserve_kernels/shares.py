@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
 
 _LEAST_COST = 200_000  # cost of a call that is cut, in ns: starting a thread takes 50,000 ns
-_UNSURE = 1.04  # factor on the cost of unequal shares: parts of one product take equally long
+_UNEQUAL = 1.04  # factor on the cost of unequal shares: parts of one product take equally long
 
 Cost = Callable[[Gradients], float]
 Bound = tuple[int, int]
@@ -48,8 +48,8 @@ class _Cut(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """Sums, or a gradient, with a way to cut them.
+class _Division:
+    """Sums, or a gradient, with a division to cut them.
 
     Attributes:
         product: The product that is cut.
@@ -85,14 +85,15 @@ def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradi
     # Each product is tried whole and in every number of parts that divides the threads; of all
     # combinations, the one with the shortest longest share wins. Two or three products and few
     # divisors keep their number small.
-    ways = [
-        [_best_way(product, count, cost) for count in _counts(product, threads)]
+    divisions = [
+        [_best_division(product, count, cost) for count in _counts(product, threads)]
         for product in products
     ]
     _, shares = min(
-        (_divided(division, threads) for division in cartesian(*ways)), key=lambda found: found[0]
+        (_divided(division, threads) for division in cartesian(*divisions)),
+        key=lambda found: found[0],
     )
-    return [[way.part(bound) for way, bound in share] for share in shares if share]
+    return [[division.part(bound) for division, bound in share] for share in shares if share]
 
 
 def products_of(gradients: Gradients) -> Iterator[Gradients]:
@@ -137,36 +138,38 @@ def _counts(product: Gradients, threads: int) -> list[int]:
     return [count for count in range(1, threads + 1) if threads % count == 0]
 
 
-def _divided(ways: Sequence[_Way], threads: int) -> tuple[float, list[list[tuple[_Way, Bound]]]]:
+def _divided(
+    divisions: Sequence[_Division], threads: int
+) -> tuple[float, list[list[tuple[_Division, Bound]]]]:
     """Costs of the longest share, and the parts of each: the longest part to the least share."""
     # Longest parts first, each to the share with the lowest cost: the usual heuristic for equal
     # loads.
     costs = [0.0] * threads
-    shares: list[list[tuple[_Way, Bound]]] = [[] for _ in range(threads)]
-    for way in sorted(ways, key=lambda way: way.cost, reverse=True):
-        for bound in way.bounds:
+    shares: list[list[tuple[_Division, Bound]]] = [[] for _ in range(threads)]
+    for division in sorted(divisions, key=lambda division: division.cost, reverse=True):
+        for bound in division.bounds:
             least = costs.index(min(costs))
-            costs[least] += way.cost
-            shares[least].append((way, bound))
+            costs[least] += division.cost
+            shares[least].append((division, bound))
     # Estimates of different products may be off by different amounts, parts of one product only by
     # the same: if costs are close, the division into equal parts wins.
-    sure = all(len(way.bounds) == threads for way in ways)
-    return max(costs) * (1 if sure else _UNSURE), shares
+    sure = all(len(division.bounds) == threads for division in divisions)
+    return max(costs) * (1 if sure else _UNEQUAL), shares
 
 
-def _best_way(product: Gradients, count: int, cost: Cost) -> _Way:
+def _best_division(product: Gradients, count: int, cost: Cost) -> _Division:
     """A product in at most so many parts, cut so that the longest part takes least."""
     if product.sums:
         bounds = even(product.sums.result.count, count)
         part = _sums_between(product, *bounds[-1])
-        return _Way(product=product, cut=None, bounds=bounds, cost=cost(part))
-    best = _Way(product=product, cut=None, bounds=[(0, 1)], cost=cost(product))
+        return _Division(product=product, cut=None, bounds=bounds, cost=cost(part))
+    best = _Division(product=product, cut=None, bounds=[(0, 1)], cost=cost(product))
     # The last part is the largest (see `even`), so its cost is that of the longest one.
     for cut in _cuts(product) if count > 1 else ():
         bounds = _bounds(cut, product, count)
         found = cost(_between(cut, product, *bounds[-1]))
         if found < best.cost:
-            best = _Way(product=product, cut=cut, bounds=bounds, cost=found)
+            best = _Division(product=product, cut=cut, bounds=bounds, cost=found)
     return best
 
 

@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 HEADER = 4
 ALWAYS = -1
 
-TAKE_TURNS = 5
+INTERLEAVE = 5
 """Kind of a stage; those of the other modules have other numbers."""
 
 _MOST_TURNS = 1 << 12  # turns at most: finding a unit counts them, in about 0.01 ms
@@ -41,7 +41,7 @@ class Stage:
     algorithm: str = ""
 
 
-def taking_turns(stages: Sequence[Stage]) -> list[Stage]:
+def interleaved(stages: Sequence[Stage]) -> list[Stage]:
     """Interleaves stages without conditions into one: a part of each follows a part of the others.
 
     Turn t of n ends behind unit units * (t + 1) / n of each stage, rounded up. A stage may prepare
@@ -53,7 +53,7 @@ def taking_turns(stages: Sequence[Stage]) -> list[Stage]:
     assert all(stage.condition == ALWAYS for stage in stages)
     turns = max(1, min(_MOST_TURNS, *(stage.units - 1 for stage in stages)))
     units = sum(stage.units for stage in stages)
-    return [Stage(kind=TAKE_TURNS, units=units, parameters=(turns, *_packed(stages)))]
+    return [Stage(kind=INTERLEAVE, units=units, parameters=(turns, *_packed(stages)))]
 
 
 def plan_of(

@@ -116,7 +116,7 @@ def is_padding(value: np.float32) -> bool:
 
 
 @compiled("void(float32[::1], int64, float32[::1], int64, float32[::1], int64, int64, int64)")
-def add_product_but_padding(  # noqa: PLR0913, PLR0917  # arrays and integers
+def add_product_skip_padding(  # noqa: PLR0913, PLR0917  # arrays and integers
     left: Floats,
     left_pitch: int,
     right: Floats,

@@ -7,7 +7,7 @@ from typing import TypeVar
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import BLOCK
 from opserve_kernels.operator import Limit
-from opserve_kernels.rules import check_offered
+from opserve_kernels.rules import check_supported
 from opserve_kernels.status import AnyStatus, TbeStatus
 from opserve_kernels.tensor import BYTES_MAXIMUM, Format, Tensor
 
@@ -34,7 +34,7 @@ def check_result(
     spelling: str, results: Mapping[str, Sequence[str]], *, profile: str, status: AnyStatus
 ) -> None:
     """Rejects a res_dtype that the profile does not support, and names profiles that do."""
-    check_offered("para_dict.res_dtype", spelling, results, profile=profile, status=status)
+    check_supported("para_dict.res_dtype", spelling, results, profile=profile, status=status)
 
 
 def check_rank(parameter: str, tensor: Tensor, tag: Format, *, status: AnyStatus) -> None:

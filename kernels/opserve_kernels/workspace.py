@@ -29,12 +29,12 @@ class Workspace:
         return start
 
     @contextmanager
-    def passing(self) -> Generator[None]:
+    def temporary(self) -> Generator[None]:
         """Frees on exit what is reserved inside: for stages whose parts nobody reads later."""
         before = self._end_bytes
         yield
         self._end_bytes = before
 
-    def go_behind(self) -> None:
+    def keep_all(self) -> None:
         """Keeps everything reserved so far, freed parts too: the next part begins behind it."""
         self._end_bytes = self.size_bytes

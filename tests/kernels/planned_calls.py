@@ -11,8 +11,8 @@ from opserve_kernels.cases.block_calls import BlockCall
 from opserve_kernels.cases.calls import Layout, Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.forms.form import Call, Form
-from opserve_kernels.cases.offers import follows_the_page, offered
 from opserve_kernels.cases.schema_form import arguments_of
+from opserve_kernels.cases.supported import follows_the_page, supported
 from opserve_kernels.formats import BLOCK
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
@@ -54,7 +54,7 @@ class PlannedCall:
 
 
 def random_calls(seed: int, count: int) -> Iterator[PlannedCall]:
-    """So many calls that are offered, of every operator, on every profile, with any options."""
+    """So many calls that are supported, of every operator, on every profile, with any options."""
     random = Random(seed)  # noqa: S311  # no secret
     found = 0
     while found < count:
@@ -242,7 +242,7 @@ def _convolution(geometry: Geometry, size: Row) -> ConvolutionCall:
 
 
 def _case(form: Form, profile: str, *, repeats: bool = False) -> Case | None:
-    """The call, if its profile offers it and its kernel has a place."""
+    """The call, if its profile supports it and its kernel has a place."""
     case = form.case(Setting(profile=profile))
     if any(prod(tensor.shape) < 1 for tensor in case.tensors.values()):
         return None
@@ -251,4 +251,4 @@ def _case(form: Form, profile: str, *, repeats: bool = False) -> Case | None:
             name: Layout(strides=(0,) * len(tensor.shape)) for name, tensor in case.tensors.items()
         }
         case = replace(form, layouts=layouts).case(Setting(profile=profile))
-    return offered(case) if follows_the_page(case) else None
+    return supported(case) if follows_the_page(case) else None

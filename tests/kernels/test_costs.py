@@ -10,7 +10,7 @@ from opserve_kernels.algorithms.winograd.tiling import Tiling
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.costs import _direct_cost
 from opserve_kernels.gradients import Product
-from opserve_kernels.shares import _divided, _Way
+from opserve_kernels.shares import _divided, _Division
 
 ONE: tuple[int, int, int] = (1, 1, 1)
 
@@ -69,6 +69,8 @@ def test_a_transformed_weight_costs_what_its_page_states() -> None:
 
 def test_the_longest_part_runs_first_so_that_shares_end_together() -> None:
     product: Any = None  # what is cut does not matter here
-    ways = [_Way(product=product, cut=None, bounds=[(0, 1)], cost=cost) for cost in (1.0, 1.0, 2.0)]
+    ways = [
+        _Division(product=product, cut=None, bounds=[(0, 1)], cost=cost) for cost in (1.0, 1.0, 2.0)
+    ]
     _, shares = _divided(ways, 2)
     assert [sum(way.cost for way, _ in share) for share in shares] == [2.0, 2.0]

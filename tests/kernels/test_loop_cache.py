@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import opserve_kernels
-from opserve_kernels.loop_cache import STATES_KEPT, alone_in, base_folder
+from opserve_kernels.loop_cache import STATES_KEPT, base_folder, locked
 
 MODULE = "opserve_kernels.gradient_loops"
 PROGRAM = f"""
@@ -106,16 +106,16 @@ def test_states_of_modules_of_one_name_are_counted_apart(package: Path) -> None:
 
 def test_one_process_at_a_time_is_in_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "packed-0"
-    with alone_in(folder), (folder / "lock").open() as other, pytest.raises(BlockingIOError):
+    with locked(folder), (folder / "lock").open() as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_the_states_of_a_module_that_were_used_last_are_kept(tmp_path: Path) -> None:
-    with alone_in(tmp_path / "dots-0"):
+    with locked(tmp_path / "dots-0"):
         pass
     for state in range(STATES_KEPT + 2):
         folder = tmp_path / f"packed-{state}"
-        with alone_in(folder):
+        with locked(folder):
             os.utime(folder / "lock", (state, state))
 
     kept = {f"packed-{state}" for state in range(2, STATES_KEPT + 2)}

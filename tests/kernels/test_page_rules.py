@@ -211,7 +211,7 @@ def test_operator_of_a_later_page_warns_unless_it_says_otherwise() -> None:
     with later.rule("wrong"):
         _break("bias_sizes")
 
-    assert [warning.sentence for warning in later.noted_in(plan_of(BASE)).warnings] == ["s"]
+    assert [warning.sentence for warning in later.with_warnings(plan_of(BASE)).warnings] == ["s"]
 
 
 def test_check_without_a_row_in_the_error_table_is_no_refusal_but_a_mistake() -> None:

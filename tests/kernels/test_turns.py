@@ -24,7 +24,7 @@ from kernels.samples.sample import Sample
 from opserve_kernels import gradient_plan, stages
 from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
 from opserve_kernels.registry import OPERATORS
-from opserve_kernels.stages import TAKE_TURNS
+from opserve_kernels.stages import INTERLEAVE
 from opserve_kernels.tensor import DataType
 
 CHANNELS = 8
@@ -66,7 +66,7 @@ def test_gradients_that_take_turns_are_within_the_bound(
     sample: Sample, units: int | None, most_turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stages, "_MOST_TURNS", most_turns)
-    assert plan_of(sample).parameters[0] == TAKE_TURNS
+    assert plan_of(sample).parameters[0] == INTERLEAVE
     buffers = sample.buffers()
     guarded = execute(sample, buffers, units=units)
 
@@ -78,7 +78,7 @@ def test_gradients_that_take_turns_are_within_the_bound(
 
 @each_sample
 def test_they_equal_stages_one_by_one_to_the_bit(sample: Sample) -> None:
-    assert plan_of(sample, APART).parameters[0] != TAKE_TURNS
+    assert plan_of(sample, APART).parameters[0] != INTERLEAVE
     apart = results(sample, options=APART)
     for name, array in results(sample).items():
         np.testing.assert_array_equal(array, apart[name], name)

@@ -12,12 +12,12 @@ def test_parts_are_contiguous() -> None:
 def test_passed_results_are_reused_and_the_farthest_end_counts() -> None:
     workspace = Workspace()
     kept = workspace.reserve(1)
-    with workspace.passing():
+    with workspace.temporary():
         first, second = workspace.reserve(1), workspace.reserve(1)
-    with workspace.passing():
+    with workspace.temporary():
         again = workspace.reserve(1)
     assert [kept, first, second, again] == [0, 128, 256, 128]
-    workspace.go_behind()
+    workspace.keep_all()
     assert workspace.reserve(1) == 384
     assert workspace.size_bytes == 4 * 512
 

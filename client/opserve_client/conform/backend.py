@@ -8,7 +8,7 @@ from opserve_client.conform.on_device import run_on
 from opserve_client.conform.targets.device import Sessions
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
-from opserve_kernels.conformance.expected import Answer, Asked, Question, answers_to
+from opserve_kernels.conformance.expected import Answer, CallGroup, PreparedCall, answers_to
 from opserve_kernels.conformance.target import Ran
 from opserve_kernels.verdict.judge_case import Arrays
 
@@ -29,7 +29,7 @@ class LocalBackend:
         """The result of a function."""
         return work()
 
-    async def answers(self, calls: Sequence[Asked]) -> Sequence[Answer]:
+    async def answers(self, calls: Sequence[CallGroup]) -> Sequence[Answer]:
         """Expected values.
 
         Raises:
@@ -41,9 +41,9 @@ class LocalBackend:
         """Ends the sessions."""
         self._sessions.close()
 
-    async def _answered(self, question: Question) -> Arrays:
-        case = question.case
-        run = partial(run_on, case=case, storages=question.storages, read=case.written)
+    async def _answered(self, prepared: PreparedCall) -> Arrays:
+        case = prepared.case
+        run = partial(run_on, case=case, storages=prepared.storages, read=case.written)
         try:
             outcome = self._sessions.carry_out(case.profile, run)
         except OpserveError as error:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from opserve_kernels.cases.calls import Row, Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
 from opserve_kernels.cases.fill import drawn, key_of
-from opserve_kernels.cases.offers import offered
 from opserve_kernels.cases.readers.read import Inexpressible
+from opserve_kernels.cases.supported import supported
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall, Mask
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import NUMPY_DTYPES
@@ -123,7 +123,7 @@ def _conv(node: Node) -> Sequence[GivenCase]:
     result = _without_bias(node)
     call = _convolution(node, image.shape, weight.shape, result.shape)
     mask = (True, True, False)
-    case = _offered(_in_dtype(call, image.dtype.name, mask).case(_setting(node)))
+    case = _supported(_in_dtype(call, image.dtype.name, mask).case(_setting(node)))
     found: list[GivenCase] = []
     for turn in range(_DRAWN):
         key = key_of(f"{node.name} {turn}", 0, "grad_output")
@@ -144,7 +144,7 @@ def _conv_transpose(node: Node) -> Sequence[GivenCase]:
     result = _without_bias(node)
     call = _convolution(node, result.shape, weight.shape, image.shape)
     mask = (True, False, False)
-    case = _offered(_in_dtype(call, image.dtype.name, mask).case(_setting(node)))
+    case = _supported(_in_dtype(call, image.dtype.name, mask).case(_setting(node)))
     operands = {"grad_output": image, "input": np.zeros_like(result), "weight": weight}
     given = GivenCase(name=node.name, case=case, operands=operands, outputs={"grad_input": result})
     return (given,)
@@ -170,7 +170,7 @@ def _col2im(node: Node) -> Sequence[GivenCase]:
         dilation=node.row("dilations", axes, 1),
         dtypes=(_DTYPES[_known(columns.dtype.name)], _DTYPES[_known(node.output.dtype.name)]),
     )
-    case = _offered(call.case(_setting(node)))
+    case = _supported(call.case(_setting(node)))
     if case.tensors["grad_output"].shape != columns.shape:
         raise Inexpressible(f"input: has shape {columns.shape}, which no im2col makes")
     operands, outputs = {"grad_output": columns}, {"out": node.output}
@@ -251,8 +251,8 @@ def _setting(node: Node) -> Setting:
     return Setting(profile=node.profile, tags=("onnx", node.operator), source=node.name)
 
 
-def _offered(case: Case) -> Case:
-    found = offered(case)
+def _supported(case: Case) -> Case:
+    found = supported(case)
     if found is None:
         raise Inexpressible(f"{case.profile}: has no such call")
     return found

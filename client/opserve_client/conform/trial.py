@@ -9,7 +9,7 @@ from opserve_client.conform.record import Header, Result
 from opserve_client.conform.targets.target import HeldTarget
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.cases.case import Case
-from opserve_kernels.conformance.expected import Shelf, Task
+from opserve_kernels.conformance.expected import ExpectedFolder, Task
 from opserve_kernels.conformance.trial import Trial
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 
@@ -39,7 +39,7 @@ class LocalTrial:
             seed=self.header.seed,
             contract=self.header.contracts[case.operator],
             standards=self.standards,
-            shelf=Shelf(folder=cache_folder()),
+            expected_folder=ExpectedFolder(folder=cache_folder()),
         )
 
     def run(self, case: Case) -> Result:

@@ -10,7 +10,7 @@ from opserve_kernels.gradients import Product
 class Algorithm(StrEnum):
     """The algorithm of a gradient."""
 
-    EXACT = "exact"  # in float64, on `reference`
+    REFERENCE = "reference"  # in float64, on the profile `reference`
     COLUMNS = "columns"
     COLUMNS_BY_ENTRY = "columns by entry"  # no block has columns of two entries of the batch
     DEPTHWISE = "depthwise"
@@ -28,7 +28,7 @@ def named(product: Product, algorithm: Algorithm) -> str:
     return f"{product}: {algorithm}"
 
 
-def asked_for(
+def requested_algorithms(
     names: Iterable[str], possible: Mapping[Product, Sequence[Algorithm]]
 ) -> dict[Product, Algorithm]:
     """The algorithms that a caller requests, by gradient.

@@ -43,7 +43,7 @@ def products_of(case: Case) -> int:
     return batch * high * wide * taps * dense
 
 
-def is_offered(
+def is_supported(
     case: Case,
     support: Mapping[str, Support],
     results: Mapping[str, tuple[str, ...]],

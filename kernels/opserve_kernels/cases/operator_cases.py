@@ -39,7 +39,7 @@ def _as_given(_: Case) -> Operands:
     return Operands.AS_GIVEN
 
 
-def _offers_all(case: Case) -> Case | None:
+def _supports_all(case: Case) -> Case | None:
     return case
 
 
@@ -78,15 +78,15 @@ class OperatorCases:
         tried: Function that returns those features that a case's arguments decide.
         steps: Stride, padding and dilation of a case; None where calls have no such arguments.
         groups: Groups of channels of a case, and the channels of one.
-        offered: Function that returns the call as its profile supports it, with dtypes that are all
-            supported where `checks_dtypes`; None if the profile does not support it.
+        supported: Function that returns the call as its profile supports it, with dtypes that are
+            all supported where `checks_dtypes`; None if the profile does not support it.
         checks_dtypes: Whether every tensor must have a dtype of `support`.
         follows_the_page: Whether a supported call is accepted by default.
         reference_arguments: The arguments of the call of `reference` for some outputs.
         operands: Rounding of a case's operands before they are multiplied.
         unrounded: Outputs that sum operands as given.
         projected: Projections of outputs of large calls; None without projections.
-        reached: Numbers of elements of each output that sum products; empty if they are not
+        contributing: Numbers of elements of each output that sum products; empty if they are not
             counted.
     """
 
@@ -102,11 +102,11 @@ class OperatorCases:
     tried: Callable[[Case], Iterator[str]] = _nothing
     steps: Callable[[Case], Steps] | None = None
     groups: Callable[[Case], tuple[int, int]] = _one_group
-    offered: Callable[[Case], Case | None] = _offers_all
+    supported: Callable[[Case], Case | None] = _supports_all
     checks_dtypes: bool = True
     follows_the_page: Callable[[Case], bool] = _always
     reference_arguments: Callable[[Case, Collection[str]], Mapping[str, Value]] = _unchanged
     operands: Callable[[Case], Operands] = _as_given
     unrounded: tuple[str, ...] = ()
     projected: Projected | None = None
-    reached: Callable[[Case], Mapping[str, int]] = _none
+    contributing: Callable[[Case], Mapping[str, int]] = _none

@@ -7,11 +7,11 @@ from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.forms.drawn import drawn_forms
 from opserve_kernels.cases.forms.form import Form
-from opserve_kernels.cases.offers import follows_the_page, offered
 from opserve_kernels.cases.refusals.rows import refusals_of
 from opserve_kernels.cases.registry import all_cases, cases_of
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.cases.sums import multiply_adds
+from opserve_kernels.cases.supported import follows_the_page, supported
 from opserve_kernels.operators import OPERATOR_NAMES
 from opserve_kernels.tensor import DataType
 
@@ -126,7 +126,7 @@ def _tried(operator: str, form: Form, profile: str, place: int, kind: Kind) -> I
 
 def _in_dtype(form: Form, profile: str, dtype: DataType, kind: Kind) -> Iterator[Case]:
     """The case, if the profile supports it."""
-    case = offered(form.in_dtype(dtype).case(Setting(profile=profile, kind=kind)))
+    case = supported(form.in_dtype(dtype).case(Setting(profile=profile, kind=kind)))
     if case is not None and follows_the_page(case):
         yield case
 

@@ -29,7 +29,7 @@ _VALUES, _MAGNITUDES = "values.", "magnitudes."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class ExpectedFolder:
     """The folder of expected values.
 
     Attributes:
@@ -65,7 +65,7 @@ class Task:
         seed: Seed of its inputs.
         contract: Revision of the operator's contract.
         standards: Standards to report besides.
-        shelf: The folder of expected values.
+        expected_folder: The folder of expected values.
         answers: All expected values, if they were not stored.
     """
 
@@ -73,12 +73,12 @@ class Task:
     seed: int
     contract: str
     standards: Standards = NO_STANDARDS
-    shelf: Shelf
+    expected_folder: ExpectedFolder
     answers: Sequence[Answer] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PreparedCall:
     """A call for the reference.
 
     Attributes:
@@ -93,34 +93,34 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CallGroup:
     """Calls whose results are stored together.
 
     Attributes:
         key: Key of the expected values in the cache.
         projection: The projection that they are; None for outputs themselves.
-        questions: Calls of the profile `reference`.
+        calls: Calls of the profile `reference`.
     """
 
     key: str
     projection: Projection | None
-    questions: tuple[Question, ...]
+    calls: tuple[PreparedCall, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unanswered:
+class ReferenceNeeded:
     """The judgement needs results of the reference first.
 
     Attributes:
         calls: All calls that give the expected values of a case.
     """
 
-    calls: tuple[Asked, ...]
+    calls: tuple[CallGroup, ...]
 
 
 def expected_values(
     task: Task, inputs: Callable[[], Arrays], *, sized: Collection[str]
-) -> dict[str, Expected] | Unanswered:
+) -> dict[str, Expected] | ReferenceNeeded:
     """Expected values by output: those of the task, which are stored now, or stored ones.
 
     Args:
@@ -128,7 +128,7 @@ def expected_values(
         inputs: Function that returns the case's inputs, on a cache miss.
         sized: Outputs whose magnitudes are needed.
     """
-    cache = _cache(task.shelf)
+    cache = _cache(task.expected_folder)
     found: dict[str, Expected] = {}
     for answer in task.answers:
         cache.put(answer.key, answer.arrays)
@@ -140,9 +140,9 @@ def expected_values(
     for call, key in zip(calls, keys, strict=True):
         kept = cache.get(key)
         if kept is None:
-            return Unanswered(
+            return ReferenceNeeded(
                 calls=tuple(
-                    Asked(key=key, projection=call.projection, questions=(*questions_of(call),))
+                    CallGroup(key=key, projection=call.projection, calls=(*prepared_calls(call),))
                     for call, key in zip(calls, keys, strict=True)
                 )
             )
@@ -151,7 +151,7 @@ def expected_values(
 
 
 async def answers_to(
-    calls: Sequence[Asked], ask: Callable[[Question], Awaitable[Arrays]]
+    calls: Sequence[CallGroup], ask: Callable[[PreparedCall], Awaitable[Arrays]]
 ) -> Sequence[Answer]:
     """Runs all calls on the reference, one after the other.
 
@@ -163,26 +163,26 @@ async def answers_to(
     answers: list[Answer] = []
     for call in calls:
         arrays: dict[str, Array] = {}
-        for question in call.questions:
-            arrays |= kept_arrays(question, await ask(question))
+        for prepared in call.calls:
+            arrays |= kept_arrays(prepared, await ask(prepared))
         answers.append(Answer(key=call.key, projection=call.projection, arrays=arrays))
     return answers
 
 
-def questions_of(call: ReferenceCall) -> Iterator[Question]:
+def prepared_calls(call: ReferenceCall) -> Iterator[PreparedCall]:
     """The call for the values, and the one for the magnitudes if they are needed."""
     operands = {name: widened(operand) for name, operand in call.operands.items()}
-    yield _question(_VALUES, call.case, operands)
+    yield _prepared(_VALUES, call.case, operands)
     if call.sized:
         magnitudes = {name: np.abs(operand) for name, operand in operands.items()}
-        yield _question(_MAGNITUDES, call.sized, magnitudes)
+        yield _prepared(_MAGNITUDES, call.sized, magnitudes)
 
 
-def kept_arrays(question: Question, storages: Arrays) -> dict[str, Array]:
+def kept_arrays(prepared: PreparedCall, storages: Arrays) -> dict[str, Array]:
     """The arrays to store from the flat memory of the outputs, by name."""
-    case = question.case
+    case = prepared.case
     return {
-        question.kept_as + name: view_of(storages[name], case.tensors[name])
+        prepared.kept_as + name: view_of(storages[name], case.tensors[name])
         for name in case.written
     }
 
@@ -211,15 +211,15 @@ def arrays_in(expected: Mapping[str, Expected]) -> dict[str, Array]:
     return arrays
 
 
-def _question(kept_as: str, case: Case, operands: Mapping[str, Doubles]) -> Question:
+def _prepared(kept_as: str, case: Case, operands: Mapping[str, Doubles]) -> PreparedCall:
     outputs = {
         name: unwritten(tensor.storage_elements, tensor.dtype)
         for name, tensor in case.outputs.items()
     }
     flat = {name: operand.reshape(-1) for name, operand in operands.items()}
-    return Question(kept_as=kept_as, case=case, storages=flat | outputs)
+    return PreparedCall(kept_as=kept_as, case=case, storages=flat | outputs)
 
 
 @lru_cache(maxsize=1)
-def _cache(shelf: Shelf) -> Cache:
-    return Cache(shelf.folder, shelf.limit_bytes)
+def _cache(expected_folder: ExpectedFolder) -> Cache:
+    return Cache(expected_folder.folder, expected_folder.limit_bytes)

@@ -13,8 +13,14 @@ import numpy as np
 from opserve_kernels.cases.arrays import inputs_in, memory_of, view_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
-from opserve_kernels.cases.refusals.warned import BrokenRule, stands_for_refusal
-from opserve_kernels.conformance.expected import Answer, Asked, Task, Unanswered, expected_values
+from opserve_kernels.cases.refusals.warned import BrokenRule, replaces_refusal
+from opserve_kernels.conformance.expected import (
+    Answer,
+    CallGroup,
+    ReferenceNeeded,
+    Task,
+    expected_values,
+)
 from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, Refused, Target
 from opserve_kernels.verdict.judge_case import (
     Arrays,
@@ -35,7 +41,7 @@ class Backend(Protocol):
         """Returns the result of a function that draws or judges; another process may run it."""
         ...
 
-    async def answers(self, calls: Sequence[Asked]) -> Sequence[Answer]:
+    async def answers(self, calls: Sequence[CallGroup]) -> Sequence[Answer]:
         """Expected values, computed by a device of the profile `reference`."""
         ...
 
@@ -123,7 +129,7 @@ class Trial:
         codes = (
             Code(number=broken.code, name=broken.name)
             for broken in ran.warnings
-            if stands_for_refusal(task.case, broken, warns=self.warns)
+            if replaces_refusal(task.case, broken, warns=self.warns)
         )
         code = next(codes, None)
         verdict = judge_code(task.case, code, task.contract)
@@ -138,18 +144,18 @@ def unjudged(case: Case, contract: str, status: Status, reason: str) -> Verdict:
 
 
 async def settled(
-    backend: Backend, task: Task, work: Callable[[Task], ResultT | Unanswered]
+    backend: Backend, task: Task, work: Callable[[Task], ResultT | ReferenceNeeded]
 ) -> ResultT:
     """Returns the result of work on a task, with the reference's results if it needs them."""
     found = await backend.do(partial(work, task))
-    if isinstance(found, Unanswered):
+    if isinstance(found, ReferenceNeeded):
         answered = replace(task, answers=await backend.answers(found.calls))
         found = await backend.do(partial(work, answered))
-        assert not isinstance(found, Unanswered), "all was answered"
+        assert not isinstance(found, ReferenceNeeded), "all was answered"
     return found
 
 
-def verdict_on_runs(task: Task, before: Arrays, runs: Sequence[Ran]) -> Verdict | Unanswered:
+def verdict_on_runs(task: Task, before: Arrays, runs: Sequence[Ran]) -> Verdict | ReferenceNeeded:
     """The verdict on equal calls, of which the first has all memory that is known."""
     case = task.case
     outputs = [_outputs(case, run) for run in runs]
@@ -157,7 +163,9 @@ def verdict_on_runs(task: Task, before: Arrays, runs: Sequence[Ran]) -> Verdict 
     return verdict_on(task, partial(inputs_in, case, before), results)
 
 
-def verdict_on(task: Task, inputs: Callable[[], Arrays], results: Results) -> Verdict | Unanswered:
+def verdict_on(
+    task: Task, inputs: Callable[[], Arrays], results: Results
+) -> Verdict | ReferenceNeeded:
     """The verdict on the results of calls.
 
     Args:
@@ -166,7 +174,7 @@ def verdict_on(task: Task, inputs: Callable[[], Arrays], results: Results) -> Ve
         results: Results of the calls.
     """
     expected = expected_values(task, inputs, sized=sized_outputs(task.case))
-    if isinstance(expected, Unanswered):
+    if isinstance(expected, ReferenceNeeded):
         return expected
     return judge_case(
         task.case, results, expected=expected, contract=task.contract, standards=task.standards

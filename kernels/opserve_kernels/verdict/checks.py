@@ -28,16 +28,16 @@ def check_written(tensor: str, given: Given, expected: Doubles, unwritten: Given
     return _check("written", tensor, left, wrong="were not written", right="was written everywhere")
 
 
-def check_gaps(tensor: str, before: Given, after: Given, reached: _Mask) -> Check:
+def check_gaps(tensor: str, before: Given, after: Given, covered: _Mask) -> Check:
     """Whether storage that belongs to no element of a strided output is unchanged.
 
     Args:
         tensor: Its name.
         before: The flat storage before the call.
         after: The same after it.
-        reached: Elements of the storage that belong to the output (reached_by).
+        covered: Elements of the storage that belong to the output (elements_of_view).
     """
-    changed = (_bits(before) != _bits(after)) & ~reached
+    changed = (_bits(before) != _bits(after)) & ~covered
     return _check("gaps", tensor, changed, wrong="between elements changed", right="has its gaps")
 
 
@@ -67,7 +67,7 @@ def check_repeats(tensor: str, runs: Sequence[Given]) -> Check:
     )
 
 
-def reached_by(elements: int, shape: Index, strides: Index, offset: int) -> _Mask:
+def elements_of_view(elements: int, shape: Index, strides: Index, offset: int) -> _Mask:
     """The elements of a flat storage that belong to a view.
 
     Args:
@@ -79,9 +79,9 @@ def reached_by(elements: int, shape: Index, strides: Index, offset: int) -> _Mas
     places = np.full((), offset, np.int64)
     for size, stride in zip(shape, strides, strict=True):
         places = places[..., np.newaxis] + np.arange(size, dtype=np.int64) * stride
-    reached = np.zeros(elements, np.bool)
-    reached[places.reshape(-1)] = True
-    return reached
+    covered = np.zeros(elements, np.bool)
+    covered[places.reshape(-1)] = True
+    return covered
 
 
 def _bits(array: Given) -> NDArray[np.uint8] | NDArray[np.uint64]:
@@ -102,14 +102,14 @@ def _check(
     places = np.flatnonzero(complaints)
     first = np.unravel_index(places[:LISTED], complaints.shape)
     indices = tuple(tuple(int(i) for i in index) for index in zip(*first, strict=True))
-    told = right
+    message = right
     if indices:
-        told = f"{places.size} of {complaints.size} elements {wrong}, the first at {indices[0]}"
+        message = f"{places.size} of {complaints.size} elements {wrong}, the first at {indices[0]}"
     return Check(
         name=name,
         tensor=tensor,
         status=otherwise if indices else Status.PASSED,
-        reason=f"{tensor}: {told}",
+        reason=f"{tensor}: {message}",
         elements=int(places.size),
         first=indices,
     )

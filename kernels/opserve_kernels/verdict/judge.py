@@ -79,8 +79,8 @@ def judge_refusal(expected: Code | None, given: Code | None) -> StatusVerdict:
         same = expected.number == given.number
     else:
         same = expected.name is not None and expected.name == given.name
-    told = ["no refusal" if code is None else code.text for code in (expected, given)]
-    reason = f"{told[0]}, as it must be" if same else f"{told[1]} instead of {told[0]}"
+    codes = ["no refusal" if code is None else code.text for code in (expected, given)]
+    reason = f"{codes[0]}, as it must be" if same else f"{codes[1]} instead of {codes[0]}"
     status = Status.PASSED if same else Status.FAILED
     return StatusVerdict(status=status, reason=reason, expected=expected, given=given)
 
@@ -104,8 +104,12 @@ def conclude(
     """
     parts: list[Check | OutputVerdict | StatusVerdict] = [*checks, *outputs]
     parts += [] if refusal is None else [refusal]
-    told = [(status, part.reason) for status in _GRAVITY for part in parts if part.status is status]
-    status, reason = told[0] if told else (Status.PASSED, "all layers and checks passed")
+    parts_by_gravity = [
+        (status, part.reason) for status in _GRAVITY for part in parts if part.status is status
+    ]
+    status, reason = (
+        parts_by_gravity[0] if parts_by_gravity else (Status.PASSED, "all layers and checks passed")
+    )
     return Verdict(
         case=case,
         status=status,

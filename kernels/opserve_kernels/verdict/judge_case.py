@@ -20,7 +20,7 @@ from opserve_kernels.verdict.checks import (
     check_repeats,
     check_untouched,
     check_written,
-    reached_by,
+    elements_of_view,
 )
 from opserve_kernels.verdict.dtypes import Doubles
 from opserve_kernels.verdict.exact import Exact
@@ -176,8 +176,8 @@ def _wrong_form(case: Case, output: str, runs: Sequence[Arrays]) -> Check | None
     dtype = NUMPY_DTYPES[tensor.dtype]
     for given in (run.get(output) for run in runs):
         if given is None or given.shape != tensor.shape or given.dtype != dtype:
-            told = "nothing" if given is None else f"{given.dtype} of shape {given.shape}"
-            reason = f"{output}: {told} was given instead of {dtype} of shape {tensor.shape}"
+            found_form = "nothing" if given is None else f"{given.dtype} of shape {given.shape}"
+            reason = f"{output}: {found_form} was given instead of {dtype} of shape {tensor.shape}"
             return Check(name="form", tensor=output, status=Status.FAILED, reason=reason)
     return None
 
@@ -211,7 +211,7 @@ def _memory_checks(case: Case, results: Results) -> Iterator[Check]:
             yield check_untouched(name, results.before[name], storage)
         elif prod(case.tensors[name].shape) != storage.size:
             described = case.tensors[name].tensor()
-            reached = reached_by(
+            covered = elements_of_view(
                 storage.size, described.shape, described.element_strides, described.offset
             )
-            yield check_gaps(name, results.before[name], storage, reached)
+            yield check_gaps(name, results.before[name], storage, covered)

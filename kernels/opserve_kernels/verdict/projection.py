@@ -36,7 +36,7 @@ def judge_projection(
             f"{name}: projected to {projected.shape}, expected value is {expected.shape}"
         )
     sums = int(np.count_nonzero(projected != expected))
-    told = f"sums over channels with {signs.shape[0]} vectors of random signs"
+    description = f"sums over channels with {signs.shape[0]} vectors of random signs"
     layer = LayerResult(
         name=NAME,
         version=VERSION,
@@ -49,13 +49,13 @@ def judge_projection(
             "wrong sums": float(sums),
         },
     )
-    wrong = f"{name}: {sums} of {expected.size} {told} are wrong"
+    wrong = f"{name}: {sums} of {expected.size} {description} are wrong"
     return OutputVerdict(
         name=name,
         dtype=DTYPES[given.dtype.name].name,
         shape=given.shape,
         status=Status.FAILED if sums else Status.PASSED,
-        reason=wrong if sums else f"{name}: a projection, {told}, is right",
+        reason=wrong if sums else f"{name}: a projection, {description}, is right",
         layers=(layer,),
         elements=given.size,
         errors=sums,

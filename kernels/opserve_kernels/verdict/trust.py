@@ -26,14 +26,14 @@ def check_trust(case: Case, expected: Mapping[str, Doubles]) -> Iterator[Check]:
         case: A case of integers; others are not checked, since their sums are hardly ever 0.
         expected: Expected values by output; those of a projection are its sums.
     """
-    elements: Mapping[str, int] = reached_elements(case) if case.kind is Kind.INTEGER else {}
-    reached = {
+    elements: Mapping[str, int] = contributing_elements(case) if case.kind is Kind.INTEGER else {}
+    contributing = {
         name: count * expected[name].size // max(1, prod(case.tensors[name].shape))
         for name, count in elements.items()
     }
-    shown = {name: int(np.count_nonzero(expected[name])) for name in reached}
-    whole = sum(shown.values()), sum(reached.values())
-    for name, most in reached.items():
+    shown = {name: int(np.count_nonzero(expected[name])) for name in contributing}
+    whole = sum(shown.values()), sum(contributing.values())
+    for name, most in contributing.items():
         nonzero, counted = (shown[name], most) if most >= FEW else whole
         trusted = nonzero >= TRUST * counted
         whose = name if most >= FEW else "all outputs"
@@ -46,6 +46,6 @@ def check_trust(case: Case, expected: Mapping[str, Doubles]) -> Iterator[Check]:
         )
 
 
-def reached_elements(case: Case) -> Mapping[str, int]:
+def contributing_elements(case: Case) -> Mapping[str, int]:
     """Elements of each output that sum products; empty if the operator does not count them."""
-    return cases_of(case.operator).reached(case)
+    return cases_of(case.operator).contributing(case)

@@ -11,9 +11,9 @@ from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.conformance.expected import (
     REFERENCE_RULES,
     Answer,
-    Asked,
-    Question,
-    Shelf,
+    CallGroup,
+    ExpectedFolder,
+    PreparedCall,
     Task,
     answers_to,
 )
@@ -70,7 +70,7 @@ class ReferenceDevice:
 
     def __init__(self, service: Service, limits: ConformanceLimits) -> None:
         self._service, self.limits = service, limits
-        self._shelf = Shelf(
+        self._expected_folder = ExpectedFolder(
             folder=limits.expected_values_folder, limit_bytes=limits.expected_values_bytes
         )
 
@@ -100,7 +100,7 @@ class ReferenceDevice:
             seed=seed,
             contract=str(OPERATORS[case.operator].revision),
             standards=standards,
-            shelf=self._shelf,
+            expected_folder=self._expected_folder,
         )
 
     def backend(
@@ -128,23 +128,23 @@ class WorkersBackend:
         """The result of a function, in another process."""
         return await self.workers.do(work)
 
-    async def answers(self, calls: Sequence[Asked]) -> Sequence[Answer]:
+    async def answers(self, calls: Sequence[CallGroup]) -> Sequence[Answer]:
         """Expected values, computed in a session of the caller's."""
         sizes = [
-            sum(storage.nbytes for storage in question.storages.values())
+            sum(storage.nbytes for storage in prepared.storages.values())
             for call in calls
-            for question in call.questions
+            for prepared in call.calls
         ]
         account = self.service.accounts.of(self.principal.tenant)
         # Operands that wait count as bytes under way; those at work run_case counts.
         with account.in_flight(sum(sizes) - max(sizes)):
             async with leased(self.service, self.principal, _REFERENCE) as lease:
-                return await answers_to(calls, lambda question: _answered(lease, question))
+                return await answers_to(calls, lambda prepared: _answered(lease, prepared))
 
 
-async def _answered(lease: Lease, question: Question) -> Mapping[str, Array]:
-    case = question.case
-    outcome = await run_case(lease, case, question.storages, read=case.written)
+async def _answered(lease: Lease, prepared: PreparedCall) -> Mapping[str, Array]:
+    case = prepared.case
+    outcome = await run_case(lease, case, prepared.storages, read=case.written)
     if not isinstance(outcome, Ran):
         raise _no_answer(outcome)
     return outcome.storages

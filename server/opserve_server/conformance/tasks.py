@@ -18,7 +18,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.cases.suites import SUITES
-from opserve_kernels.conformance.expected import Task, Unanswered, arrays_in, expected_values
+from opserve_kernels.conformance.expected import ReferenceNeeded, Task, arrays_in, expected_values
 from opserve_kernels.conformance.trial import verdict_on
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import DocumentedRules
@@ -102,13 +102,13 @@ def inputs_of(case: Case, seed: int) -> Array:
     return _packed(plain_inputs(case, arrays_of(case, seed)))
 
 
-def expected_of(task: Task) -> Array | Unanswered:
+def expected_of(task: Task) -> Array | ReferenceNeeded:
     """What each output must be, as the bytes of an .npz file."""
     found = expected_values(task, partial(_inputs, task), sized=task.case.written)
-    return found if isinstance(found, Unanswered) else _packed(arrays_in(found))
+    return found if isinstance(found, ReferenceNeeded) else _packed(arrays_in(found))
 
 
-def verdict_on_outputs(task: Task, outputs: Mapping[str, Array]) -> Verdict | Unanswered:
+def verdict_on_outputs(task: Task, outputs: Mapping[str, Array]) -> Verdict | ReferenceNeeded:
     """The verdict on outputs; those of BF16 may be its bits in uint16."""
     given = typed_outputs(task.case, outputs)
     return verdict_on(task, partial(_inputs, task), Results(outputs=[given], before={}, after={}))

@@ -142,7 +142,7 @@ def _devices_of(
     request: SessionRequest, devices: Sequence[Device], limits: Limits
 ) -> tuple[Device, ...]:
     name = (request.profile or DEFAULT_PROFILE)[: limits.name_length_limit]
-    profile = profile_named(name, offered=sorted({device.profile for device in devices})).name
+    profile = profile_named(name, available=sorted({device.profile for device in devices})).name
     of_profile = [device for device in devices if device.profile == profile]
     matching = tuple(device for device in of_profile if device.tags.issuperset(request.tags))
     if matching:

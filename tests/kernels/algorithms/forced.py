@@ -138,7 +138,7 @@ _TILES = (
 )
 
 CALLS: Mapping[Algorithm, Sequence[Sample]] = {
-    Algorithm.EXACT: [replace(sample, profile="reference") for sample in (*_GENERAL, *_FOLDS)],
+    Algorithm.REFERENCE: [replace(sample, profile="reference") for sample in (*_GENERAL, *_FOLDS)],
     Algorithm.COLUMNS: _GENERAL,
     Algorithm.DEPTHWISE: _OF_ONE_CHANNEL,
     Algorithm.PACKED: _GENERAL,

@@ -29,9 +29,9 @@ from opserve_kernels.algorithms.depthwise import loops as depthwise
 from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
 from opserve_kernels.algorithms.depthwise.plain import (
     compare,
-    compare_carefully,
+    compare_skip_padding,
     weigh,
-    weigh_carefully,
+    weigh_skip_padding,
 )
 from opserve_kernels.algorithms.depthwise.plan import depthwise_stages, fits
 from opserve_kernels.gradients import Diagonal
@@ -277,7 +277,7 @@ def test_generated_plain_and_careful_kernels_agree(taps: int, count: int) -> Non
     copies = [memory.copy() for _ in range(3)]
     numbers = (taps, weights, offsets, source + 20, target, count)
 
-    for kernel, own in zip((depthwise.weigh, weigh, weigh_carefully), copies, strict=True):
+    for kernel, own in zip((depthwise.weigh, weigh, weigh_skip_padding), copies, strict=True):
         kernel(own, own.view(np.int32), numbers)
 
     sums = [own[target : target + count] for own in copies]
@@ -286,7 +286,7 @@ def test_generated_plain_and_careful_kernels_agree(taps: int, count: int) -> Non
     place = 1500
     totals = (taps, left, offsets, source + 20, place, count)
     copies = [memory.copy() for _ in range(3)]
-    for kernel, own in zip((depthwise.compare, compare, compare_carefully), copies, strict=True):
+    for kernel, own in zip((depthwise.compare, compare, compare_skip_padding), copies, strict=True):
         kernel(own, own.view(np.int32), totals)
     for own in copies[1:]:
         found, expected = own[place:][:taps], copies[0][place:][:taps]

@@ -34,14 +34,14 @@ _STEP = 3  # between the rows of right that an offset leads to
 _PACKED = {
     "generated": micro_kernels._generated_packed,
     "plain": plain_kernels.multiply_packed,
-    "careful": micro_kernels._generated_packed_carefully,
-    "plain and careful": plain_kernels.multiply_packed_carefully,
+    "careful": micro_kernels._generated_packed_skip_padding,
+    "plain and careful": plain_kernels.multiply_packed_skip_padding,
 }
 _FLAT = {
     "generated": micro_kernels._generated_flat,
     "plain": plain_kernels.multiply_flat,
-    "careful": micro_kernels._generated_flat_carefully,
-    "plain and careful": plain_kernels.multiply_flat_carefully,
+    "careful": micro_kernels._generated_flat_skip_padding,
+    "plain and careful": plain_kernels.multiply_flat_skip_padding,
 }
 _DOTS = {
     "generated": micro_kernels._generated_dots,

@@ -101,7 +101,7 @@ def _check_dealt_phases(count: int, step: int) -> None:
         at = numbers[0] + plane * numbers[1] + row * numbers[2] + i % step * pitch + i // step
         wanted[numbers[3] + plane * numbers[4] + row * numbers[5] + i] = read[at] + np.float32(0)
 
-    rows.deal_rows(read, written, numbers, step, pitch)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    rows.interleave_phases(read, written, numbers, step, pitch)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
     assert written.tobytes() == wanted.tobytes(), f"{count=}"
 

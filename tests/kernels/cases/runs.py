@@ -12,7 +12,12 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reference_calls import ReferenceCall, reference_calls
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.sums import sums_of
-from opserve_kernels.conformance.expected import Question, expected_in, kept_arrays, questions_of
+from opserve_kernels.conformance.expected import (
+    PreparedCall,
+    expected_in,
+    kept_arrays,
+    prepared_calls,
+)
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
@@ -48,8 +53,8 @@ def expected_of(case: Case, seed: int) -> dict[str, Expected]:
     found = dict[str, Expected]()
     for call in calls_of(case, seed, sized=sized_outputs(case)):
         kept: dict[str, Array] = {}
-        for question in questions_of(call):
-            kept |= kept_arrays(question, _answered(question))
+        for prepared in prepared_calls(call):
+            kept |= kept_arrays(prepared, _answered(prepared))
         found |= expected_in(kept, call.projection)
     return found
 
@@ -70,7 +75,7 @@ def verdicts(
     ]
 
 
-def _answered(question: Question) -> Mapping[str, Array]:
-    case = question.case
-    run(case, placed_in(case, question.storages))
-    return question.storages
+def _answered(prepared: PreparedCall) -> Mapping[str, Array]:
+    case = prepared.case
+    run(case, placed_in(case, prepared.storages))
+    return prepared.storages

@@ -12,7 +12,7 @@ from opserve_kernels.cases.block_calls import BlockCall
 from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case, Kind
 from opserve_kernels.cases.sums import multiply_adds, sums_of
-from opserve_kernels.conformance.expected import questions_of
+from opserve_kernels.conformance.expected import prepared_calls
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
@@ -184,7 +184,7 @@ def test_integers_that_sum_exactly_need_no_magnitudes() -> None:
 def test_magnitudes_are_sums_over_magnitudes() -> None:
     case = _convolution()
     (call,) = calls_of(case, 0, sized=("grad_weight",))
-    values, sizes = questions_of(call)
+    values, sizes = prepared_calls(call)
 
     assert sizes.case.written == ("grad_weight",)
     assert values.case.written == case.written

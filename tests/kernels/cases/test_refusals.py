@@ -8,7 +8,7 @@ from kernels.cases.runs import plan_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import ERROR_TABLE, PAGE_RULE, row_of
 from opserve_kernels.cases.refusals.rows import refusals_of
-from opserve_kernels.cases.refusals.warned import stands_for_refusal
+from opserve_kernels.cases.refusals.warned import replaces_refusal
 from opserve_kernels.cases.registry import cases_of
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import DocumentedRules, PlanOptions, RuleOrigin
@@ -62,8 +62,8 @@ def test_call_is_warned_of_its_row_where_that_may_be_a_warning_and_refused_else(
         Broken(warning.status.name, warning.parameter, warning.sentence)
         for warning in plan_of(case, options).warnings
     ]
-    assert any(stands_for_refusal(case, broken, warns=True) for broken in warnings)
-    assert not any(stands_for_refusal(case, broken, warns=False) for broken in warnings)
+    assert any(replaces_refusal(case, broken, warns=True) for broken in warnings)
+    assert not any(replaces_refusal(case, broken, warns=False) for broken in warnings)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-DECIDING = {"judge_case", "judge_output", "conclude", "stands_for_refusal", "sized_outputs"} | {
+DECIDING = {"judge_case", "judge_output", "conclude", "replaces_refusal", "sized_outputs"} | {
     "reference_calls",
     "reference_key",
-    "questions_of",
+    "prepared_calls",
     "kept_arrays",
     "expected_in",
     "matches",

@@ -10,7 +10,14 @@ import numpy as np
 from kernels.cases.runs import run
 from opserve_kernels.cases.arrays import placed_in
 from opserve_kernels.cases.case import Case
-from opserve_kernels.conformance.expected import Answer, Asked, Question, Shelf, Task, answers_to
+from opserve_kernels.conformance.expected import (
+    Answer,
+    CallGroup,
+    ExpectedFolder,
+    PreparedCall,
+    Task,
+    answers_to,
+)
 from opserve_kernels.conformance.target import Outcome
 from opserve_kernels.verdict.judge_case import Arrays
 
@@ -50,17 +57,17 @@ class Kernels:
         asked: Questions to the reference.
     """
 
-    asked: list[Question] = field(default_factory=list[Question])
+    asked: list[PreparedCall] = field(default_factory=list[PreparedCall])
 
     async def do(self, work: Callable[[], ResultT]) -> ResultT:
         return work()
 
-    async def answers(self, calls: Sequence[Asked]) -> Sequence[Answer]:
+    async def answers(self, calls: Sequence[CallGroup]) -> Sequence[Answer]:
         return await answers_to(calls, self._answered)
 
-    async def _answered(self, question: Question) -> Arrays:
-        self.asked.append(question)
-        return after(question.case, question.storages)
+    async def _answered(self, prepared: PreparedCall) -> Arrays:
+        self.asked.append(prepared)
+        return after(prepared.case, prepared.storages)
 
 
 def after(case: Case, storages: Arrays) -> Mapping[str, Array]:
@@ -71,4 +78,4 @@ def after(case: Case, storages: Arrays) -> Mapping[str, Array]:
 
 
 def task_of(case: Case, folder: Path = Path("/nonexistent")) -> Task:
-    return Task(case=case, seed=5, contract="1", shelf=Shelf(folder=folder))
+    return Task(case=case, seed=5, contract="1", expected_folder=ExpectedFolder(folder=folder))

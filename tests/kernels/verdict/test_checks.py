@@ -8,7 +8,7 @@ from opserve_kernels.verdict.checks import (
     check_repeats,
     check_untouched,
     check_written,
-    reached_by,
+    elements_of_view,
 )
 from opserve_kernels.verdict.judge import conclude
 from opserve_kernels.verdict.verdict import Check, Status
@@ -32,7 +32,7 @@ def test_an_expected_nan_counts_as_written() -> None:
 
 def test_gaps_between_elements_must_keep_their_bits() -> None:
     before = np.full(12, np.nan, np.float32)
-    reached = reached_by(12, (2, 3), (6, 2), 1)
+    reached = elements_of_view(12, (2, 3), (6, 2), 1)
     after = before.copy()
     after[[1, 3, 5, 7, 9, 11]] = 7
     assert check_gaps("out", before, after, reached).status is Status.PASSED
@@ -42,7 +42,7 @@ def test_gaps_between_elements_must_keep_their_bits() -> None:
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), ()])
 def test_a_view_of_nothing_reaches_nothing(shape: tuple[int, ...]) -> None:
-    reached = reached_by(4, shape, (1,) * len(shape), 2)
+    reached = elements_of_view(4, shape, (1,) * len(shape), 2)
     assert reached.sum() == np.prod(shape)
 
 

@@ -15,7 +15,7 @@ from opserve_kernels.operators.convolution_backward.cases.calls import Convoluti
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
 from opserve_kernels.verdict.dtypes import Doubles
-from opserve_kernels.verdict.trust import FEW, check_trust, reached_elements
+from opserve_kernels.verdict.trust import FEW, check_trust, contributing_elements
 from opserve_kernels.verdict.verdict import Status
 
 _HALF = DataType.FLOAT16
@@ -58,19 +58,19 @@ def of_ones(case: Case) -> Mapping[str, Doubles]:
 def test_elements_that_sum_products_are_counted(call: ConvolutionCall) -> None:
     case = call.case()
     expected = {name: np.count_nonzero(counts) for name, counts in of_ones(case).items()}
-    assert reached_elements(case) == expected
+    assert contributing_elements(case) == expected
 
 
 @pytest.mark.parametrize("call", FOLDS)
 def test_pixels_that_columns_reach_are_counted(call: FoldCall) -> None:
     case = call.case()
     columns = np.ones(case.tensors["grad_output"].shape)
-    assert reached_elements(case) == {"out": np.count_nonzero(fold(columns, case.arguments))}
+    assert contributing_elements(case) == {"out": np.count_nonzero(fold(columns, case.arguments))}
 
 
 def test_sums_of_nothing_are_not_requested() -> None:
     case = ConvolutionCall(input=(0, 3, 4, 4), weight=(2, 3, 3, 3)).case()
-    assert set(reached_elements(case).values()) == {0}
+    assert set(contributing_elements(case).values()) == {0}
     assert statuses(case, expected_zeros(case)) == {Status.PASSED}
 
 
@@ -96,7 +96,7 @@ def test_positions_between_strides_need_not_be_other_than_0() -> None:
 def test_an_output_of_few_elements_counts_with_the_others() -> None:
     case = ConvolutionCall(input=(1, 2, 8), weight=(4, 2, 2)).case()
     expected = {"grad_input": np.ones((1, 2, 8)), "grad_weight": np.ones((4, 2, 2))}
-    assert max(reached_elements(case).values()) < FEW
+    assert max(contributing_elements(case).values()) < FEW
     assert statuses(case, {**expected, "grad_bias": np.zeros(4)}) == {Status.PASSED}
     assert statuses(case, expected_zeros(case)) == {Status.MISTRUSTED}
 

@@ -17,7 +17,7 @@ from opserve.v1.conformance_service_pb2 import ReadCasesResponse
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
-from opserve_kernels.conformance.expected import Unanswered
+from opserve_kernels.conformance.expected import ReferenceNeeded
 from opserve_kernels.operator import DocumentedRules, PlanOptions
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
@@ -114,12 +114,12 @@ def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -
             return
         assert tasks.inputs_of(case, 7).size
         asked = tasks.expected_of(REFERENCE.task(case, 7))
-    for call in asked.calls if isinstance(asked, Unanswered) else ():
-        for question in call.questions:
-            operator = OPERATORS[question.case.operator]
-            arguments = arguments_of(question.case, operator.schema)
+    for call in asked.calls if isinstance(asked, ReferenceNeeded) else ():
+        for prepared in call.calls:
+            operator = OPERATORS[prepared.case.operator]
+            arguments = arguments_of(prepared.case, operator.schema)
             options = PlanOptions(documented_rules=DocumentedRules.WARN)
-            operator.plan(arguments, PROFILES[question.case.profile], options)
+            operator.plan(arguments, PROFILES[prepared.case.profile], options)
 
 
 @given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))

@@ -20,7 +20,7 @@ from kernels.cases.suites import smoke
 from opserve.digests import digest_of
 from opserve_kernels.cases.cache import Cache
 from opserve_kernels.cases.reference_calls import reference_key
-from opserve_kernels.conformance.expected import kept_arrays, questions_of
+from opserve_kernels.conformance.expected import kept_arrays, prepared_calls
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.judge_case import sized_outputs
 from opserve_server.calls import ObservedCall
@@ -84,10 +84,10 @@ def call_of(tenant: str) -> Call:
 def keep_zeros(folder: Path) -> None:
     """Expected values of the case, so that no device is asked: each is 0."""
     for call in calls_of(CASE, SEED, sized=sized_outputs(CASE)):
-        (question,) = questions_of(call)
-        zeros = {name: np.zeros(storage.size) for name, storage in question.storages.items()}
+        (prepared,) = prepared_calls(call)
+        zeros = {name: np.zeros(storage.size) for name, storage in prepared.storages.items()}
         key = reference_key(call, contract=str(OPERATORS[CASE.operator].revision))
-        Cache(folder).put(key, kept_arrays(question, zeros))
+        Cache(folder).put(key, kept_arrays(prepared, zeros))
 
 
 @asynccontextmanager

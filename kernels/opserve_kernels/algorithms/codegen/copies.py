@@ -38,7 +38,7 @@ def copy_lanes(width: int) -> Any:  # noqa: ANN401  # numba's
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         source, target, count = numbers
         places = ahead(builder, read, source), ahead(builder, written, target)
-        Vectors(builder, width).copy_some(*places, count, change=lambda value: value)
+        Vectors(builder, width).copy_masked(*places, count, change=lambda value: value)
 
     return function_of_two(emit)
 
@@ -71,7 +71,7 @@ def copy_run(width: int) -> Any:  # noqa: ANN401  # numba's
         i, _ = loop(builder, (i, count, width), [], one)
         with builder.if_then(builder.icmp_signed("<", i, count)):
             places = ahead(builder, source, i), ahead(builder, target, i)
-            lanes.copy_some(*places, builder.sub(count, i), change=lambda value: value)
+            lanes.copy_masked(*places, builder.sub(count, i), change=lambda value: value)
 
     return function_of_two(emit)
 

@@ -43,9 +43,9 @@ __all__ = [
     "TILE_VECTORS",
     "add_dots",
     "multiply_flat",
-    "multiply_flat_carefully",
+    "multiply_flat_skip_padding",
     "multiply_packed",
-    "multiply_packed_carefully",
+    "multiply_packed_skip_padding",
 ]
 
 Floats = NDArray[np.float32]
@@ -86,11 +86,11 @@ _dots_quarter_3 = dots_tile(_QUARTER, DOT_COLUMNS, width=LANES, pitch=TILE_ROWS)
 _dots_quarter_1 = dots_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS)
 
 # One vector of columns is enough here: only calls with a weight that is not finite run these.
-_careful = Vectors.multiply_add_image
-_packed_carefully = packed_tile(TILE_ROWS, 1, width=LANES, pitches=_PITCHES, add=_careful)
-_packed_quarter_carefully = packed_tile(_QUARTER, 1, width=LANES, pitches=_PITCHES, add=_careful)
-_flat_carefully = flat_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_ROWS, add=_careful)
-_flat_quarter_carefully = flat_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS, add=_careful)
+_skip = Vectors.multiply_add_image
+_packed_skip = packed_tile(TILE_ROWS, 1, width=LANES, pitches=_PITCHES, add=_skip)
+_packed_quarter_skip = packed_tile(_QUARTER, 1, width=LANES, pitches=_PITCHES, add=_skip)
+_flat_skip = flat_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_ROWS, add=_skip)
+_flat_quarter_skip = flat_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS, add=_skip)
 
 
 @compiled("UniTuple(int64, 6)(UniTuple(int64, 6), int64)")
@@ -174,39 +174,39 @@ def _generated_dots(memory: Floats, _table: Offsets, numbers: Six, rows: int, co
 
 
 @compiled("void(float32[::1], UniTuple(int64, 6), int64, int64)")
-def _generated_packed_carefully(memory: Floats, numbers: Six, rows: int, vectors: int) -> None:
+def _generated_packed_skip_padding(memory: Floats, numbers: Six, rows: int, vectors: int) -> None:
     for vector in range(vectors):
         depth, left, right, total, pitch, adds = _next_columns(numbers, vector * LANES)
         if rows > _HALF:
-            _packed_carefully(memory, (depth, left, right, total, pitch, adds))
+            _packed_skip(memory, (depth, left, right, total, pitch, adds))
             continue
         for row in range(0, rows, _QUARTER):
             lower = (depth, left + row, right, total + row * pitch, pitch, adds)
-            _packed_quarter_carefully(memory, lower)
+            _packed_quarter_skip(memory, lower)
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 7), int64, int64)")
-def _generated_flat_carefully(
+def _generated_flat_skip_padding(
     memory: Floats, _table: Offsets, numbers: Seven, rows: int, vectors: int
 ) -> None:
     depth, left, right, offsets, total, pitch, adds = numbers
     for column in range(0, vectors * LANES, LANES):
         source, target = right + column, total + column
         if rows > _HALF:
-            _flat_carefully(memory, (depth, left, source, offsets, target, pitch, adds))
+            _flat_skip(memory, (depth, left, source, offsets, target, pitch, adds))
             continue
         for row in range(0, rows, _QUARTER):
             lower = (depth, left + row, source, offsets, target + row * pitch, pitch, adds)
-            _flat_quarter_carefully(memory, lower)
+            _flat_quarter_skip(memory, lower)
 
 
 # The choice is made once, on import: compiled callers contain one variant only.
 multiply_packed = plain_kernels.multiply_packed if HOST.plain else _generated_packed
 multiply_flat = plain_kernels.multiply_flat if HOST.plain else _generated_flat
 add_dots = plain_kernels.add_dots if HOST.plain else _generated_dots
-multiply_packed_carefully = (
-    plain_kernels.multiply_packed_carefully if HOST.plain else _generated_packed_carefully
+multiply_packed_skip_padding = (
+    plain_kernels.multiply_packed_skip_padding if HOST.plain else _generated_packed_skip_padding
 )
-multiply_flat_carefully = (
-    plain_kernels.multiply_flat_carefully if HOST.plain else _generated_flat_carefully
+multiply_flat_skip_padding = (
+    plain_kernels.multiply_flat_skip_padding if HOST.plain else _generated_flat_skip_padding
 )

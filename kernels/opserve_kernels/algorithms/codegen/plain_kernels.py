@@ -77,7 +77,7 @@ def add_dots(memory: Floats, table: Offsets, numbers: Six, rows: int, columns: i
 
 
 @compiled("void(float32[::1], UniTuple(int64, 6), int64, int64)")
-def multiply_packed_carefully(memory: Floats, numbers: Six, rows: int, vectors: int) -> None:
+def multiply_packed_skip_padding(memory: Floats, numbers: Six, rows: int, vectors: int) -> None:
     """Plain loops that skip padding in the right operand."""
     depth, left, right, total, pitch, adds = numbers
     columns = vectors * LANES
@@ -94,7 +94,7 @@ def multiply_packed_carefully(memory: Floats, numbers: Six, rows: int, vectors: 
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 7), int64, int64)")
-def multiply_flat_carefully(
+def multiply_flat_skip_padding(
     memory: Floats, table: Offsets, numbers: Seven, rows: int, vectors: int
 ) -> None:
     """Plain loops that skip padding in the right operand."""

@@ -69,7 +69,7 @@ def add_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
             i = _repeat(builder, (integer(0), count), width, lambda i, _: add(i, lanes.load))
             with builder.if_then(builder.icmp_signed("<", i, count)):
                 mask = lanes.within(i, count)
-                add(i, lambda place: lanes.load_some(place, mask))
+                add(i, lambda place: lanes.load_masked(place, mask))
 
         _each_row(builder, (read, written), numbers, row)
 

@@ -82,7 +82,7 @@ step_rows = plain_rows.step_rows if HOST.plain else _step_rows
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
-def take_rows(read: Floats, written: Floats, numbers: Nine, step: int) -> None:
+def copy_rows_from(read: Floats, written: Floats, numbers: Nine, step: int) -> None:
     """As copy_rows, with a distance of `step` between the values that a row is read from."""
     # Steps of 1 and 2 have vector code; larger ones load single values.
     if step == 1:
@@ -94,7 +94,7 @@ def take_rows(read: Floats, written: Floats, numbers: Nine, step: int) -> None:
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
-def deal_rows(read: Floats, written: Floats, numbers: Nine, step: int, pitch: int) -> None:
+def interleave_phases(read: Floats, written: Floats, numbers: Nine, step: int, pitch: int) -> None:
     """Interleave rows of `step` phases: target[i * step + p] = source[p * pitch + i].
 
     Args:

@@ -39,7 +39,7 @@ def _emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value])
     for first, total in zip(firsts, sums, strict=True):
         # The rest by mask: lanes behind the run are zeros and change no sum.
         at = builder.add(i, first)
-        last = lanes.load_some(ahead(builder, start, at), lanes.within(at, count))
+        last = lanes.load_masked(ahead(builder, start, at), lanes.within(at, count))
         lanes.store(lanes.add(total, last), ahead(builder, place, first))
 
 

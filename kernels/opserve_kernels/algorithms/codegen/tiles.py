@@ -194,7 +194,7 @@ class _Tile:
         ]
         after: list[Value] = []
         for row in range(self._rows):
-            factor = self._lanes.load_everywhere(self._at(factors, row))
+            factor = self._lanes.broadcast(self._at(factors, row))
             for column in columns:
                 after.append(self._add(self._lanes, factor, column, sums[len(after)]))
         return after

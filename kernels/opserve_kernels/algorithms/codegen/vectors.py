@@ -55,26 +55,26 @@ class Vectors:
         pointer = self.builder.bitcast(place, value.type.as_pointer())
         self.builder.store(value, pointer).align = _FLOAT_ALIGNMENT
 
-    def copy_some(
+    def copy_masked(
         self, source: Value, target: Value, count: Value, *, change: Callable[[Value], Value]
     ) -> None:
         """Copies the first `count` lanes, changed; others are neither read nor written."""
         mask = self.within(integer(0), count)
-        self.store_some(change(self.load_some(source, mask)), target, mask)
+        self.store_masked(change(self.load_masked(source, mask)), target, mask)
 
     def within(self, start: Value, stop: Value) -> Value:
         """A mask of the lanes i where 0 <= start + i < stop."""
         numbers = ir.VectorType(_INT64, self.width)
         lanes = ir.Constant(numbers, list(range(self.width)))
         # Unsigned: a place below 0 is greater than any stop, so one comparison checks both bounds.
-        places = self.builder.add(self._everywhere(start, numbers), lanes)
-        return self.builder.icmp_unsigned("<", places, self._everywhere(stop, numbers))
+        places = self.builder.add(self._broadcast(start, numbers), lanes)
+        return self.builder.icmp_unsigned("<", places, self._broadcast(stop, numbers))
 
     def only_if(self, condition: Value, mask: Value) -> Value:
         """The mask, or no lane at all."""
         return self.builder.select(condition, mask, ir.Constant(mask.type, [0] * self.width))
 
-    def load_some(self, place: Value, mask: Value) -> Value:
+    def load_masked(self, place: Value, mask: Value) -> Value:
         """The lanes of a mask; the others are zero and their memory is not read."""
         pointer = self._type.as_pointer()
         # Masked accesses touch no memory of other lanes, so a vector may end behind its tensor.
@@ -84,7 +84,7 @@ class Vectors:
             [self.builder.bitcast(place, pointer), _int32(_FLOAT_ALIGNMENT), mask, self.zero()],
         )
 
-    def store_some(self, value: Value, place: Value, mask: Value) -> None:
+    def store_masked(self, value: Value, place: Value, mask: Value) -> None:
         """Writes the lanes of a mask."""
         pointer = self._type.as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [self._type, pointer, _INT32, mask.type])
@@ -93,9 +93,9 @@ class Vectors:
             [value, self.builder.bitcast(place, pointer), _int32(_FLOAT_ALIGNMENT), mask],
         )
 
-    def load_everywhere(self, place: Value) -> Value:
+    def broadcast(self, place: Value) -> Value:
         """One float32 in every lane."""
-        return self._everywhere(self.builder.load(place), self._type)
+        return self._broadcast(self.builder.load(place), self._type)
 
     def multiply_add(self, left: Value, right: Value, total: Value) -> Value:
         """The sum left * right + total, rounded once."""
@@ -176,7 +176,7 @@ class Vectors:
             partial //= 2
         return folded
 
-    def _everywhere(self, value: Value, kind: Value) -> Value:
+    def _broadcast(self, value: Value, kind: Value) -> Value:
         undefined = ir.Constant(kind, _UNDEFINED)
         first = self.builder.insert_element(undefined, value, _int32(0))
         return self._choose(first, undefined, [0] * self.width)

@@ -25,7 +25,7 @@ from opserve_kernels.sums import (
     PADDING,
     add_matrix,
     add_product,
-    add_product_but_padding,
+    add_product_skip_padding,
     all_finite,
 )
 
@@ -237,7 +237,7 @@ def _gather_output(stage: ColumnsStage, scratch: Floats, first: int, last: int) 
         # Padding is a zero, and zero times an infinity is NaN. The product that skips padding is
         # slower, so it runs only for blocks with padding and factors that are not finite.
         if padded and not all_finite(weight, r_size, k_size, rows):
-            add_product_but_padding(weight, r_size, block, pixels, product, k_size, rows, pixels)
+            add_product_skip_padding(weight, r_size, block, pixels, product, k_size, rows, pixels)
         else:
             add_product(weight, r_size, block, pixels, product, pixels, k_size, rows, pixels)
         add_matrix(product, output, q_size, k_size, pixels)
@@ -261,7 +261,7 @@ def _gather_weight(stage: ColumnsStage, scratch: Floats, first: int, last: int) 
         padded = _gather_columns(image, geometry, row, rows, pixel, pixels, block, 1, rows)
         product[:] = np.float32(0)
         if padded and not all_finite(output, q_size, k_size, pixels):
-            add_product_but_padding(output, q_size, block, rows, product, k_size, pixels, rows)
+            add_product_skip_padding(output, q_size, block, rows, product, k_size, pixels, rows)
         else:
             add_product(output, q_size, block, rows, product, rows, k_size, pixels, rows)
         add_matrix(product, weight, r_size, k_size, rows)

@@ -10,7 +10,7 @@ row's end, a tap reads the padding at the start of the next row, or the padding 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.codegen.rows import take_rows
+from opserve_kernels.algorithms.codegen.rows import copy_rows_from
 from opserve_kernels.algorithms.codegen.transfers import fill
 from opserve_kernels.algorithms.correlation.layout import WHOLE
 from opserve_kernels.convolution import WIDTH
@@ -62,7 +62,7 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         start = places[0] + line * size[2] + left * stride[2] + origin[2]
         place = places[1] + (d * extent[1] + top) * extent[2] + left
         pitches = (start, channels[1], row_step, place, channels[2], extent_step)
-        take_rows(source, scratch, (*pitches, channels[0], rows, columns), stride[2])
+        copy_rows_from(source, scratch, (*pitches, channels[0], rows, columns), stride[2])
 
 
 @compiled()

@@ -111,7 +111,7 @@ class Correlation:
         kinds[0] += stride - period
         return {count: phases for count, phases in kinds.items() if phases}
 
-    def reach(self, axis: int) -> tuple[int, int]:
+    def source_span(self, axis: int) -> tuple[int, int]:
         """First source position of result position 0, and how many more its taps span."""
         convolution = self.convolution
         stride, padding = convolution.stride[axis], convolution.padding[axis]
@@ -167,7 +167,7 @@ class ResultBlocks:
 
         Rows must have equal padding on the left, and the tensor must have all channels.
         """
-        size, (first, _) = product.source_size[WIDTH], product.reach(WIDTH)
+        size, (first, _) = product.source_size[WIDTH], product.source_span(WIDTH)
         one_phase = product.direction == SCATTER or product.convolution.stride[WIDTH] == 1
         groups = product.convolution.groups
         has_channels = channels_of(product.source) == groups * product.source_channels
@@ -193,11 +193,11 @@ class ResultBlocks:
         lacks_channels = channels_of(product.source) < (
             product.convolution.groups * product.source_channels
         )
-        reach = product.source_channels * channel_step + prod(product.source_size)
+        length = product.source_channels * channel_step + prod(product.source_size)
         # Offsets are int32, and entries must be whole planes apart, for positions are counted in
         # planes.
         if (channel_step == 0 or lacks_channels or not _stays_inside(product)) or (
-            entry_step % (high * wide) or reach >= _MOST_OFFSET
+            entry_step % (high * wide) or length >= _MOST_OFFSET
         ):
             return None
         axis = outermost(product.phase_size, product.source_size)
@@ -216,7 +216,7 @@ class ResultBlocks:
     def of(product: Correlation, *, least_pixels: int) -> "ResultBlocks":
         """Blocks with enough pixels whose padded copy fits, if rows overlap by half at most."""
         size = product.phase_size
-        origin, spans = zip(*map(product.reach, range(SPATIAL_RANK)), strict=True)
+        origin, spans = zip(*map(product.source_span, range(SPATIAL_RANK)), strict=True)
         axis = outermost(size, product.source_size)
         per_row = product.source_channels * product.source_phases
         per_row *= prod(
@@ -251,8 +251,8 @@ class ResultBlocks:
 
 def _stays_inside(product: Correlation) -> bool:
     """Whether every tap at every position of the result reads the source, in one phase."""
-    reaches = map(product.reach, range(SPATIAL_RANK))
-    sizes = zip(reaches, product.phase_size, product.source_size, strict=True)
+    spans = map(product.source_span, range(SPATIAL_RANK))
+    sizes = zip(spans, product.phase_size, product.source_size, strict=True)
     inside = all(first == 0 and rows + span <= size for (first, span), rows, size in sizes)
     return inside and product.source_phases == 1
 

@@ -59,14 +59,14 @@ def phase_of(stage: CorrelationStage, phase: int) -> tuple[int, int, int]:
 def _meet(stage: CorrelationStage, axis: int, phase: int, tap: int) -> tuple[int, int, int]:
     """Along an axis: whether a tap meets a phase of the result, its source phase, and its shift."""
     shape = stage.geometry
-    stride, reach = shape.stride[axis], tap * shape.dilation[axis]
+    stride, offset = shape.stride[axis], tap * shape.dilation[axis]
     if stage.direction == SCATTER:
         # With SCATTER a tap meets a phase where the stride divides their distance: other products
         # would be with the zeros between strided positions.
-        distance = phase + shape.padding[axis] - reach
+        distance = phase + shape.padding[axis] - offset
         shift = distance // stride - stage.origin[axis]
         return int(distance % stride == 0), 0, shift
-    return 1, reach % stride, reach // stride
+    return 1, offset % stride, offset // stride
 
 
 @compiled()

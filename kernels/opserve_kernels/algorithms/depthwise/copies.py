@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.codegen.rows import deal_rows, take_rows
+from opserve_kernels.algorithms.codegen.rows import copy_rows_from, interleave_phases
 from opserve_kernels.algorithms.depthwise.layout import (
     WEIGH_OUTPUT,
     DepthwiseStage,
@@ -145,17 +145,17 @@ def _spread(  # noqa: PLR0913, PLR0917  # arrays, places and triples
     # One depth: a single call copies the rows of all planes.
     if last[0] - first[0] == 1:
         whole = (from_, step, high, to, extent[0] * deep_to, high_to, entries, *counts)
-        take_rows(read, scratch, whole, stride[2])
+        copy_rows_from(read, scratch, whole, stride[2])
         return
     for i in range(entries):
         place = to + i * extent[0] * deep_to
         depth = last[0] - first[0]
         one = (from_ + i * step, deep, high, place, deep_to, high_to, depth, *counts)
-        take_rows(read, scratch, one, stride[2])
+        copy_rows_from(read, scratch, one, stride[2])
 
 
 @compiled()
-def _but(values: Triple, axis: int, value: int) -> Triple:
+def _replaced(values: Triple, axis: int, value: int) -> Triple:
     """The values with one of them replaced, along an axis."""
     return (
         value if axis == 0 else values[0],
@@ -190,7 +190,7 @@ def _spread_phases(  # noqa: PLR0913, PLR0917  # arrays, places and triples
             # edge of the image, padding must replace its values; elsewhere the new values do.
             if end - begin < rows[1]:
                 scratch[place : place + elements] = PADDING
-            first, last = _but(first, axis, begin), _but(last, axis, max(begin, end))
+            first, last = _replaced(first, axis, begin), _replaced(last, axis, max(begin, end))
             place -= rows[0] * pitch
         _spread(read, scratch, planes, size, stride, phases, first, last, extent, place)
 
@@ -276,7 +276,7 @@ def rows_of(stage: DepthwiseStage, phase: int, row: int) -> Triple:
     if axis < 0:
         return found
     rows = found[0] if axis == 0 else (found[1] if axis == 1 else found[2])
-    return _but(found, axis, max(0, min(rows - row, stage.blocks.rows)))
+    return _replaced(found, axis, max(0, min(rows - row, stage.blocks.rows)))
 
 
 @compiled()
@@ -304,7 +304,7 @@ def _store_rows(  # noqa: PLR0913, PLR0917  # arrays and places
     """Stores rows of the result from their phases, through the line, from element `index` on."""
     line, tensor, extent = stage.line, stage.result_tensor, extent_of(stage)
     numbers = (source, 0, extent[2], line, 0, width, 1, rows, width)
-    deal_rows(scratch, scratch, numbers, result_stride(stage)[2], stage.total_pitch)
+    interleave_phases(scratch, scratch, numbers, result_stride(stage)[2], stage.total_pitch)
     store_values(tensor, scratch, floats, halves, index, line, rows * width)
 
 
@@ -342,7 +342,7 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
     if stage.result_tensor.plain.is_plain and rows[0] == 1:
         place = (start + inside, step, pitch, entries, rows[1], width)
         whole = (total, extent[0] * plane, extent[2], *place)
-        deal_rows(scratch, floats, whole, stride[2], stage.total_pitch)
+        interleave_phases(scratch, floats, whole, stride[2], stage.total_pitch)
         return
     for i in range(entries):
         # Sums of an entry begin an extent after those of the entry before, padding included.
@@ -350,7 +350,7 @@ def store_planes(  # noqa: PLR0913, PLR0917  # arrays and places
         if stage.result_tensor.plain.is_plain:
             place = (start + i * step + inside, depth_pitch, pitch, rows[0], rows[1], width)
             one = (source, plane, extent[2], *place)
-            deal_rows(scratch, floats, one, stride[2], stage.total_pitch)
+            interleave_phases(scratch, floats, one, stride[2], stage.total_pitch)
             continue
         # Rows without phases between them and without a cut are contiguous: one store takes all.
         index = (planes[0] * stage.geometry.batch + planes[1] + i) * positions + inside

@@ -156,8 +156,8 @@ def _generated_compare(memory: Floats, _table: Offsets, numbers: Six) -> None:
 
 weigh = plain_depthwise.weigh if HOST.plain else _generated_weigh
 compare = plain_depthwise.compare if HOST.plain else _generated_compare
-weigh_carefully = plain_depthwise.weigh_carefully
-compare_carefully = plain_depthwise.compare_carefully
+weigh_skip_padding = plain_depthwise.weigh_skip_padding
+compare_skip_padding = plain_depthwise.compare_skip_padding
 
 
 @compiled()
@@ -242,7 +242,7 @@ def _weigh_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
     if finite:
         weigh(scratch, table, numbers)
     else:
-        weigh_carefully(scratch, table, numbers)
+        weigh_skip_padding(scratch, table, numbers)
 
 
 @compiled()
@@ -334,7 +334,7 @@ def _compare_block(  # noqa: PLR0913, PLR0917  # arrays and integers
         # Padding times an infinity is NaN. So only totals that are not finite are computed again,
         # without padding.
         if not are_finite(scratch[totals : totals + taps]):
-            compare_carefully(scratch, table, numbers)
+            compare_skip_padding(scratch, table, numbers)
         _add_totals(stage, scratch, k)
 
 

@@ -42,7 +42,7 @@ def compare(memory: Floats, table: Offsets, numbers: Six) -> None:
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
-def weigh_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
+def weigh_skip_padding(memory: Floats, table: Offsets, numbers: Six) -> None:
     """As weigh, but skips padding in the source."""
     depth, weights, offsets, source, target, count = numbers
     total = memory[target : target + count]
@@ -55,7 +55,7 @@ def weigh_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 6))")
-def compare_carefully(memory: Floats, table: Offsets, numbers: Six) -> None:
+def compare_skip_padding(memory: Floats, table: Offsets, numbers: Six) -> None:
     """As compare, but skips padding on either side; needs SUM_LANES values behind the totals."""
     taps, left, offsets, source, totals, count = numbers
     factors, lanes = memory[left : left + count], memory[totals + taps :][:SUM_LANES]

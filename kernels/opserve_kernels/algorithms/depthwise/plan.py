@@ -223,7 +223,7 @@ class _Axis:
         return max(self.source + max(self.before, after, 0), self.result)
 
     @property
-    def reach(self) -> int:
+    def span(self) -> int:
         """Positions that all shifts of one position span, less one."""
         return self.highest - self.lowest
 
@@ -280,14 +280,14 @@ class _GroupBlocks:
                 extent=(extent[0], extent[1], extent[2]),
                 front=_front(axes, extent, -1),
             )
-        # Rows of one entry: as many as fit, but at least twice the reach, so that neighbouring
+        # Rows of one entry: as many as fit, but at least twice the span, so that neighbouring
         # blocks repeat no more than half of their copies.
-        reach, result = axes[cut].reach, axes[cut].result
-        fitting = _COPY_ELEMENTS * extent[cut] // elements - reach
+        span, result = axes[cut].span, axes[cut].result
+        fitting = _COPY_ELEMENTS * extent[cut] // elements - span
         most = max(1, _BLOCK_PRODUCTS * result // products)
-        row_blocks = -(-result // min(most, max(1, fitting, 2 * reach)))
+        row_blocks = -(-result // min(most, max(1, fitting, 2 * span)))
         rows = -(-result // row_blocks)
-        extent[cut] = rows + reach
+        extent[cut] = rows + span
         return _GroupBlocks(
             entries=1,
             axis=cut,

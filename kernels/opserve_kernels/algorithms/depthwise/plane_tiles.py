@@ -50,7 +50,7 @@ def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN
         source = _Rows.of_first(lanes, arrays[0], strip, shifts)
         parts = _in_image(builder, strip, stride, [part * width for part in range(stride)])
         target = _Rows.of_second(lanes, arrays[2], strip, parts, side_by_side=stride)
-        factors = _everywhere(lanes, ahead(builder, arrays[1], strip.values), taps * taps)
+        factors = _broadcast(lanes, ahead(builder, arrays[1], strip.values), taps * taps)
         stop = _quotient_up(builder, builder.add(target.rows, up), stride)
 
         def plane(number: Value, state: Sequence[Value]) -> Sequence[Value]:
@@ -209,7 +209,7 @@ class _Rows:
         places = self._places(plane, row)
         self._fetch(places)
         pairs = zip(places, self.masks, strict=True)
-        return [self.lanes.load_some(place, mask) for place, mask in pairs]
+        return [self.lanes.load_masked(place, mask) for place, mask in pairs]
 
     def load_if_any(self, plane: Value, row: Value) -> list[Value]:
         """Loads a row, or zeros if the plane has no row of that number."""
@@ -217,14 +217,14 @@ class _Rows:
         self._fetch(places)
         masks = [self.lanes.only_if(exists, mask) for mask in self.masks]
         pairs = zip(places, masks, strict=True)
-        return [self.lanes.load_some(place, mask) for place, mask in pairs]
+        return [self.lanes.load_masked(place, mask) for place, mask in pairs]
 
     def store(self, plane: Value, row: Value, values: Sequence[Value]) -> None:
         """Stores a row, unless the plane has no row of that number."""
         with self.lanes.builder.if_then(self._has(row)):
             places = self._places(plane, row)
             for place, value, mask in zip(places, values, self.masks, strict=True):
-                self.lanes.store_some(value, place, mask)
+                self.lanes.store_masked(value, place, mask)
             self._fetch(places)
 
     def _has(self, row: Value) -> Value:
@@ -275,10 +275,10 @@ def _joined(lanes: Vectors, phases: Sequence[Value]) -> Sequence[Value]:
     return phases if len(phases) == 1 else lanes.joined(*phases)
 
 
-def _everywhere(lanes: Vectors, place: Value, count: int) -> list[Value]:
+def _broadcast(lanes: Vectors, place: Value, count: int) -> list[Value]:
     """Loads contiguous values, each into all lanes of its own vector."""
     places = [ahead(lanes.builder, place, integer(number)) for number in range(count)]
-    return [lanes.load_everywhere(value) for value in places]
+    return [lanes.broadcast(value) for value in places]
 
 
 def _weighted(

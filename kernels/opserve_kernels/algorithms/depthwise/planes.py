@@ -253,7 +253,7 @@ def compare_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
 
 
 @compiled()
-def _turn(scratch: Floats, place: int, count: int) -> None:
+def _reverse(scratch: Floats, place: int, count: int) -> None:
     """Reverses the order of values."""
     for i in range(count // 2):
         other = place + count - 1 - i
@@ -296,7 +296,7 @@ def run_groups(  # noqa: PLR0913, PLR0917  # arrays and integers
             continue
         # With reversed taps the scatter is a forward convolution, as in loops._load_weights.
         if stage.kind == WEIGH_IMAGE:
-            _turn(scratch, weights, taps)
+            _reverse(scratch, weights, taps)
         weigh_planes(stage, scratch, source, source_halves, result, result_halves, planes, weights)
     if compares:
         if not are_finite(scratch[place : place + count]):

@@ -35,7 +35,7 @@ def weigh_tile(vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
 
         # In registers: the vectors of sums and one weight in all lanes.
         def add_product(k: Value, sums: Sequence[Value]) -> list[Value]:
-            weight = lanes.load_everywhere(ahead(builder, memory, builder.add(weights, k)))
+            weight = lanes.broadcast(ahead(builder, memory, builder.add(weights, k)))
             offset = load_integer(builder, memory, builder.add(offsets, k))
             row = ahead(builder, memory, builder.add(source, offset))
             values = [lanes.load(ahead(builder, row, place)) for place in places]

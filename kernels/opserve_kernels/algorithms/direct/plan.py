@@ -96,7 +96,7 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
         # OUTER multiplies no padding, so it needs no flag and no other stage.
         flag = workspace.reserve(1)
         # The stage that stands in shares this part: it runs only where the other one gave up.
-        with workspace.passing():
+        with workspace.temporary():
             if by is Algorithm.DOTS:
                 stages = [plan_dots(MULTIPLY_DOTS, product, place, flag, workspace)]
             else:
@@ -109,7 +109,7 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
         return [*stages, replace(instead, condition=flag)]
 
     algorithm = algorithm or _preferred(weight_costs(product), planned)
-    return _told(named(Product.WEIGHT, algorithm), planned(algorithm, workspace))
+    return _labelled(named(Product.WEIGHT, algorithm), planned(algorithm, workspace))
 
 
 def _plan_product(
@@ -121,21 +121,21 @@ def _plan_product(
         flag = workspace.reserve(1)
         ranges = _ranges((product.source, product.weight), flag, workspace)
         # The stage that stands in shares this part: it runs only where Winograd's does nothing.
-        with workspace.passing():
+        with workspace.temporary():
             stage = plan_winograd(TRANSFORM, product, flag, workspace)
         instead = plan_packed(CORRELATE, product, Algorithm.PACKED, workspace)
         return [ranges, stage, replace(instead, condition=flag)]
 
     algorithm = algorithm or _preferred(image_costs(product), planned)
-    return _told(named(name, algorithm), planned(algorithm, workspace))
+    return _labelled(named(name, algorithm), planned(algorithm, workspace))
 
 
 def _ranges(operands: tuple[Operand, Operand], flag: int, workspace: Workspace) -> Stage:
-    with workspace.passing():
+    with workspace.temporary():
         return plan_ranges(RANGES, operands, flag, workspace)
 
 
-def _told(name: str, stages: list[Stage]) -> list[Stage]:
+def _labelled(name: str, stages: list[Stage]) -> list[Stage]:
     return [replace(stages[0], algorithm=name), *stages[1:]]
 
 

@@ -18,7 +18,7 @@ tap is added, the values that follow it in this order are prefetched.
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.codegen.rows import add_rows, deal_rows
+from opserve_kernels.algorithms.codegen.rows import add_rows, interleave_phases
 from opserve_kernels.algorithms.fold.layout import FoldStage, Pair
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import FLOAT
@@ -126,10 +126,10 @@ def _store_rows(
     phases, pitch = stage.phases, stage.phase_pitch
     if stage.result_plain:
         target = (position_of(view, index) + rows[0] * width, 0, width)
-        deal_rows(scratch, floats, (*source, *target, *sizes), phases, pitch)
+        interleave_phases(scratch, floats, (*source, *target, *sizes), phases, pitch)
         return
     target = (stage.lines, 0, width)
-    deal_rows(scratch, scratch, (*source, *target, *sizes), phases, pitch)
+    interleave_phases(scratch, scratch, (*source, *target, *sizes), phases, pitch)
     lines = scratch[stage.lines : stage.lines + count * width]
     number_format, first = stage.number_format, index + rows[0] * width
     store(lines, number_format, view, first, floats, halves)
@@ -149,7 +149,7 @@ def _permute(stage: FoldStage, source: Floats, result: Floats, plane: int, rows:
         from_ = (start + tap_row * taps * high * wide, 0, wide)
         to = (place + tap_row * width, 0, stride * width)
         sizes = (1, (rows[1] - rows[0]) // stride, width)
-        deal_rows(source, result, (*from_, *to, *sizes), taps, high * wide)
+        interleave_phases(source, result, (*from_, *to, *sizes), taps, high * wide)
 
 
 @compiled()

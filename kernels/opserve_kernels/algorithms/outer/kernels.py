@@ -72,7 +72,7 @@ def outer_tile(rows: int, vectors: int, *, width: int) -> Any:  # noqa: ANN401  
             values = [lanes.load(ahead(builder, column, q)) for column in columns]
             start, after = ahead(builder, factors, p), list[Value]()
             for row in range(rows):
-                factor = lanes.load_everywhere(ahead(builder, start, integer(row)))
+                factor = lanes.broadcast(ahead(builder, start, integer(row)))
                 for value in values:
                     after.append(lanes.multiply_add(factor, value, sums[len(after)]))
             return after

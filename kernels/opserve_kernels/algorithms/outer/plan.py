@@ -55,7 +55,7 @@ def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> Oute
         left, right, steps, order = inputs, outputs, (taps, inputs * taps), (0, 2, 3, 1)
     rows, tiles = _tiles(left, right, taps, blocks)
     sum_rows = _sum_rows(left, rows, tiles, blocks)
-    place, in_workspace = _goal(product.weight, gradient)
+    place, in_workspace = _target(product.weight, gradient)
     image_pixels, pixels = blocks.image_pixels, blocks.output_pixels
     return OuterStage(
         geometry=convolution.geometry,
@@ -100,7 +100,7 @@ def _image_is_right(product: Correlation) -> bool:
     return inputs >= outputs
 
 
-def _goal(weight: Operand, gradient: int) -> tuple[int, int]:
+def _target(weight: Operand, gradient: int) -> tuple[int, int]:
     """Place of the gradient, and whether it is in the workspace."""
     # A contiguous float32 gradient is written directly, turned in registers on the way.
     if gradient < 0 and is_run(weight):
@@ -222,7 +222,7 @@ class _OutputBlocks:
                 for row in (number * rows for number in numbers)
             )
         )
-        meeting = [convolution.most_meeting(other) for other in range(SPATIAL_RANK)]
+        meeting = [convolution.most_tap_positions(other) for other in range(SPATIAL_RANK)]
         meeting[axis] = min(rows, meeting[axis])
         return _OutputBlocks(
             batch=batch,

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen.micro_kernels import (
     multiply_flat,
-    multiply_flat_carefully,
+    multiply_flat_skip_padding,
     multiply_packed,
-    multiply_packed_carefully,
+    multiply_packed_skip_padding,
 )
-from opserve_kernels.algorithms.codegen.rows import deal_rows
+from opserve_kernels.algorithms.codegen.rows import interleave_phases
 from opserve_kernels.algorithms.codegen.transfers import all_finite, fill
 from opserve_kernels.algorithms.correlation.blocks import (
     block_of,
@@ -100,13 +100,13 @@ def _multiply_tile(  # arrays and integers
             if finite:
                 multiply_flat(scratch, table, looked_up, rows, vectors)
             else:
-                multiply_flat_carefully(scratch, table, looked_up, rows, vectors)
+                multiply_flat_skip_padding(scratch, table, looked_up, rows, vectors)
         else:
             packed = (count, left, right, total, stage.total_pitch, adds)
             if finite:
                 multiply_packed(scratch, packed, rows, vectors)
             else:
-                multiply_packed_carefully(scratch, packed, rows, vectors)
+                multiply_packed_skip_padding(scratch, packed, rows, vectors)
         left += pitch
         total += TILE_ROWS * stage.total_pitch
 
@@ -152,7 +152,7 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
 
 
 @compiled()
-def _deal_lines(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
+def _interleave_lines(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     stage: PackedStage,
     scratch: Floats,
     target: Floats,
@@ -188,7 +188,9 @@ def _deal_lines(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
         pitches = (stage.total_pitch, pitch)
         to = (place + h * line_step, channel_step, height * line_step)
         counts = (channels[1], (high - h - 1) // height + 1, wide)
-        deal_rows(scratch, target, (total, *pitches, *to, *counts), across, stage.phase_total)
+        interleave_phases(
+            scratch, target, (total, *pitches, *to, *counts), across, stage.phase_total
+        )
 
 
 @compiled()
@@ -203,7 +205,7 @@ def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
     lines: Six,
     line_step: int,
 ) -> None:
-    """Stores lines of a channel from element `index` on, rounded; arguments as for _deal_lines."""
+    """Stores lines of a channel from element `index` on, rounded; arguments as for the above."""
     product = stage.product
     image = product.result_image
     start, count, pitch, width, high, wide = lines
@@ -211,7 +213,7 @@ def _store_channel(  # noqa: PLR0913, PLR0917  # arrays, places and integers
     # Lines that phases share, or with a gap between them, are first put together in the workspace.
     if result_phases(product) > 1 or (count > 1 and pitch > width):
         place = product.line
-        _deal_lines(stage, scratch, scratch, (m, 1), depth, lines, (place, 0, wide))
+        _interleave_lines(stage, scratch, scratch, (m, 1), depth, lines, (place, 0, wide))
     rows, length = (1, high * wide) if wide == line_step else (high, wide)
     for row in range(rows):
         values = scratch[place + row * length :][:length]
@@ -243,7 +245,7 @@ def _store_lines(  # noqa: PLR0913, PLR0917  # arrays and places
         if step:
             place = image.layout.offset + first * step + entry * image.entry_step
             places = (place + position, step, size[2])
-            _deal_lines(stage, scratch, floats, (0, channels), depth, lines, places)
+            _interleave_lines(stage, scratch, floats, (0, channels), depth, lines, places)
             continue
         for m in range(channels):
             index = ((first + m) * product.geometry.batch + entry) * size[0] * size[1] * size[

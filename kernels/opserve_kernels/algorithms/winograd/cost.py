@@ -69,7 +69,7 @@ def met_share(convolution: Convolution) -> float:
         taps, positions = convolution.kernel_size[axis], convolution.output_size[axis]
         # A sample of the taps: their number may be as large as an image.
         looked_at = range(0, taps, -(-taps // _MOST_TAPS))
-        met = sum(convolution.meeting(axis, tap) for tap in looked_at)
+        met = sum(convolution.tap_positions(axis, tap) for tap in looked_at)
         share *= met / (len(looked_at) * positions)
     return share
 

@@ -63,8 +63,10 @@ def drawn_blocks(numbers: Numbers) -> BlockCall:
     """A call of any geometry, with groups or without."""
     groups = one_of(numbers, (None, 1, 2, 3, 8))
     kernel, dilations = row(numbers, 2, 1, 4), row(numbers, 2, 1, 2)
-    reach = tuple(step * (taps - 1) + 1 for step, taps in zip(dilations, kernel, strict=True))
-    size = tuple(span + between(numbers, 0, 8) for span in reach)
+    dilated_kernel = tuple(
+        step * (taps - 1) + 1 for step, taps in zip(dilations, kernel, strict=True)
+    )
+    size = tuple(span + between(numbers, 0, 8) for span in dilated_kernel)
     inner, outer = between(numbers, 1, 2 * CHANNELS), between(numbers, 1, 2 * CHANNELS)
     return BlockCall(
         image=(between(numbers, 1, 3), (groups or 1) * inner, *size),

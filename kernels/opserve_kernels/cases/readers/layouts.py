@@ -28,8 +28,10 @@ def steps_of(geometry: Geometry, operand: str, *, tag: str, strides: str) -> Row
             raise Inexpressible(f"--strides beside the layout {tag[:32]!r}: allowed is one of them")
         given = strides.split("x")
         if len(given) != len(sizes) or any(step.startswith("-") for step in given):
-            told = f"given {strides[:32]!r}, allowed one of 0 or more for each of {len(sizes)} axes"
-            raise Inexpressible(f"--strides: {told}")
+            message = (
+                f"given {strides[:32]!r}, allowed one of 0 or more for each of {len(sizes)} axes"
+            )
+            raise Inexpressible(f"--strides: {message}")
         steps = tuple(integer(step, "--strides") for step in given)
     elif tag in _UNSAID:
         return None

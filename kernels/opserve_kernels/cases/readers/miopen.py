@@ -117,8 +117,8 @@ def _options(words: list[str]) -> dict[str, str]:
 def _call(options: Mapping[str, str], dtype: DataType) -> ConvolutionCall:
     axes = integer(options["spatial_dim"], "spatial_dim")
     if axes not in {2, 3} or options["mode"] not in {"conv", "trans"}:
-        told = f"spatial_dim {axes}, mode {options['mode'][:32]}"
-        raise Inexpressible(f"{told}: allowed 2 or 3, and conv or trans")
+        given = f"spatial_dim {axes}, mode {options['mode'][:32]}"
+        raise Inexpressible(f"{given}: allowed 2 or 3, and conv or trans")
     if (options["tensor_vect"], options["vector_length"]) != ("0", "1"):
         raise Inexpressible("tensor_vect and vector_length: allowed 0 and 1, no tensor of vectors")
     transposed, groups = options["mode"] == "trans", integer(options["group_count"], "group_count")
@@ -173,10 +173,10 @@ def _padding(options: Mapping[str, str], axes: int) -> Row:
 
 def _mask(options: Mapping[str, str]) -> Mask:
     """The gradients of -F: 0 is all, else a bit for each direction; with a bias if there is one."""
-    asked = integer(options["forw"], "forw") or (_BACKWARD_DATA | _BACKWARD_WEIGHTS)
-    data, weights = bool(asked & _BACKWARD_DATA), bool(asked & _BACKWARD_WEIGHTS)
+    mask = integer(options["forw"], "forw") or (_BACKWARD_DATA | _BACKWARD_WEIGHTS)
+    data, weights = bool(mask & _BACKWARD_DATA), bool(mask & _BACKWARD_WEIGHTS)
     if not (data or weights):
-        raise Inexpressible(f"-F {asked} asks for the forward convolution only")
+        raise Inexpressible(f"-F {mask} asks for the forward convolution only")
     return data, weights, weights and integer(options["bias"], "bias") != 0
 
 

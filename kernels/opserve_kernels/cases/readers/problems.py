@@ -47,7 +47,7 @@ class Axis:
     dilation: int
 
     @property
-    def reach(self) -> int:
+    def dilated_kernel(self) -> int:
         """Positions that the dilated kernel spans."""
         return self.dilation * (self.kernel - 1) + 1
 
@@ -185,14 +185,14 @@ def _axis(row: Mapping[str, int | None], name: str, *, transposed: bool) -> Axis
     stride, dilation = 1 if row["s"] is None else row["s"], (row["d"] or 0) + 1
     if min(size, kernel, stride, dilation, output or 1) < 1:
         raise Inexpressible(f"sizes of axis {name} are below 1")
-    reach = dilation * (kernel - 1) + 1
+    dilated_kernel = dilation * (kernel - 1) + 1
     if output is None:
         free = 2 * (before or 0)
         steps = {"kernel": kernel, "stride": stride, "padding": free, "dilation": dilation}
-        adjoint = (size - 1) * stride + reach - free
+        adjoint = (size - 1) * stride + dilated_kernel - free
         output = adjoint if transposed else output_size(size, **steps)
     small, large = (size, output) if transposed else (output, size)
-    both = (small - 1) * stride + reach - large
+    both = (small - 1) * stride + dilated_kernel - large
     if before is None:
         before = both // 2 if both > 0 else -(-both // 2)
     return Axis(

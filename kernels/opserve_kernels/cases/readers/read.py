@@ -7,10 +7,10 @@ from math import prod
 
 from opserve_kernels.cases.calls import Layout, Row, Setting
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.offers import offered
 from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, TEXT_CHARACTERS
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suite import CASES_LIMIT
+from opserve_kernels.cases.supported import supported
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
@@ -92,8 +92,8 @@ def read_lines(text: str, requests_of: Callable[[str], Iterable[Request]], most:
             _check_size(line, number)
             made = [case_of(request, stripped) for request in requests_of(stripped)]
         except Inexpressible as reason:
-            told = stripped[:TEXT_CHARACTERS]
-            refused.append(Refused(line=number, text=told, reason=str(reason)))
+            excerpt = stripped[:TEXT_CHARACTERS]
+            refused.append(Refused(line=number, text=excerpt, reason=str(reason)))
         else:
             cases |= {case.id: case for case in made if case.id not in cases}
     return Read(cases=tuple(cases.values()), refused=tuple(refused))
@@ -124,11 +124,11 @@ def _case(request: Request, line: str) -> Case:
     call, setting = request.call, replace(request.setting, source=line[:TEXT_CHARACTERS])
     least = min(*call.input, *call.weight, *call.output)
     if least < 1 or min(*call.stride, *call.dilation, 1) < 1 or min(*call.padding, 0) < 0:
-        raise Inexpressible(f"sizes, strides or padding are out of range: {_told(call)}")
+        raise Inexpressible(f"sizes, strides or padding are out of range: {_shapes_of(call)}")
     largest = max(prod(call.input), prod(call.weight), prod(call.output))
     if largest > STORAGE_ELEMENTS:
         raise Inexpressible(f"a tensor of {largest} elements, at most {STORAGE_ELEMENTS} are made")
-    case = offered(call.case(setting))
+    case = supported(call.case(setting))
     if case is None:
         dtypes = ", ".join(dict.fromkeys(call.dtypes))
         raise Inexpressible(f"{setting.profile} has no {call.axes}-D convolution in {dtypes}")
@@ -152,7 +152,7 @@ def _check_places(case: Case) -> None:
             raise Inexpressible(f"{name}: steps {steps} lead to one element twice")
 
 
-def _told(call: ConvolutionCall) -> str:
+def _shapes_of(call: ConvolutionCall) -> str:
     return f"input {list(call.input)}, weight {list(call.weight)}, output {list(call.output)}"
 
 

@@ -33,7 +33,7 @@ class BrokenRule(Protocol):
         ...
 
 
-def stands_for_refusal(case: Case, broken: BrokenRule, *, warns: bool) -> bool:
+def replaces_refusal(case: Case, broken: BrokenRule, *, warns: bool) -> bool:
     """Whether an accepted call may break a rule with only this warning.
 
     Args:

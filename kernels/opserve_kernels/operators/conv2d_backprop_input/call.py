@@ -41,7 +41,7 @@ class Call:
         return self.filter_sizes[2] * self.filter_sizes[3]
 
     @property
-    def reach(self) -> tuple[int, int]:
+    def dilated_kernel(self) -> tuple[int, int]:
         """Height and width of the dilated kernel."""
         high, wide = self.filter_sizes[2:]
         return (high - 1) * self.dilations[2] + 1, (wide - 1) * self.dilations[3] + 1
@@ -50,4 +50,4 @@ class Call:
     def has_one_row(self) -> bool:
         """Whether padded image, dilated kernel and out_backprop have one row."""
         padded = self.input_sizes[2] + self.padding[0] + self.padding[1]
-        return padded == self.reach[0] == self.out_backprop.shape[2] == 1
+        return padded == self.dilated_kernel[0] == self.out_backprop.shape[2] == 1

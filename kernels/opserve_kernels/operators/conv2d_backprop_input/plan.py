@@ -31,7 +31,7 @@ def plan(arguments: Conv2dBackpropInput, profile: Profile, options: PlanOptions)
             check_tensor(name, tensor, buffer_bytes=None)
     page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
     call = check(arguments, profile, page)
-    return page.noted_in(plan_gradients(_gradients(call), profile, options))
+    return page.with_warnings(plan_gradients(_gradients(call), profile, options))
 
 
 def _gradients(call: Call) -> Gradients:

@@ -38,8 +38,8 @@ from opserve_kernels.rules import (
     check_dtype,
     check_length,
     check_range,
-    elsewhere,
     required,
+    supported_elsewhere,
 )
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format, Tensor
@@ -156,17 +156,17 @@ def _check_4_values(call: Call) -> None:
 
 
 def _check_5_cube_math_type(call: Call, profile: str) -> None:
-    limit, asked, dtype = CUBE_MATH_TYPES, call.cube_math_type, call.promoted
-    check_range(limit.parameter, asked, least=limit.least, most=limit.most)
+    limit, kind, dtype = CUBE_MATH_TYPES, call.cube_math_type, call.promoted
+    check_range(limit.parameter, kind, least=limit.least, most=limit.most)
     if _computation(call, profile) is None:
         computations = PROFILE_RULES[profile].computations[dtype]
-        offered = [str(value) for value, how in enumerate(computations) if how is not None]
+        kinds = [str(value) for value, how in enumerate(computations) if how is not None]
         able = [name for name in PROFILE_RULES if _computation(call, name) is not None]
         raise invalid_argument(
             limit.parameter,
-            given=f"{asked} for a computation in {dtype}",
-            allowed=f"{' or '.join(offered)} on {profile}, which computes {dtype} as FLOAT16"
-            f"{elsewhere(str(asked), able)}",
+            given=f"{kind} for a computation in {dtype}",
+            allowed=f"{' or '.join(kinds)} on {profile}, which computes {dtype} as FLOAT16"
+            f"{supported_elsewhere(str(kind), able)}",
         )
 
 
@@ -256,7 +256,7 @@ def _check_7_3d(call: Call, profile: str) -> None:
         raise invalid_argument(
             "input",
             given=f"shape {list(call.input.shape)}",
-            allowed=f"{dimensions} dimensions on {profile}{elsewhere(str(rank), able)}",
+            allowed=f"{dimensions} dimensions on {profile}{supported_elsewhere(str(rank), able)}",
         )
     if rank == RANK_3D and PROFILE_RULES[profile].narrows_grouped_weight:
         _check_grouped_weight_3d(call, profile)
@@ -278,7 +278,7 @@ def _check_grouped_weight_3d(call: Call, profile: str) -> None:
             "grad_weight",
             given=f"dtype FLOAT for groups {call.groups} computed in 16 bits",
             allowed=f"dtype FLOAT16 or BF16 for 3-D convolutions with groups on {profile}"
-            f"{elsewhere('FLOAT', able)}",
+            f"{supported_elsewhere('FLOAT', able)}",
         )
 
 

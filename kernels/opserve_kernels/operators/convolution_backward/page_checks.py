@@ -16,7 +16,7 @@ from opserve_kernels.operators.convolution_backward.shapes import (
     check_weight_emptiness,
 )
 from opserve_kernels.page_rules import PageRules
-from opserve_kernels.rules import check_length, check_range, elsewhere
+from opserve_kernels.rules import check_length, check_range, supported_elsewhere
 from opserve_kernels.tensor import Format, Tensor
 
 
@@ -108,7 +108,7 @@ def _check_bound(call: Call, bound: Bound, profile: str) -> None:
         _bounded(call, bound),
         least=limit.least,
         most=limit.most,
-        where=f" on {profile}{elsewhere('more', free)}",
+        where=f" on {profile}{supported_elsewhere('more', free)}",
     )
 
 

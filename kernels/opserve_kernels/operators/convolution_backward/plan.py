@@ -39,8 +39,8 @@ def plan(arguments: ConvolutionBackward, profile: Profile, options: PlanOptions)
     roundings = roundings_of(call, profile)
     # Nothing to sum: the vendor's source fills the gradients of weight and bias with zeros.
     if call.is_empty:
-        return page_rules.noted_in(plan_zeros(_zero_results(call, roundings), profile))
-    return page_rules.noted_in(plan_gradients(_gradients(call, roundings), profile, options))
+        return page_rules.with_warnings(plan_zeros(_zero_results(call, roundings), profile))
+    return page_rules.with_warnings(plan_gradients(_gradients(call, roundings), profile, options))
 
 
 def _gradients(call: Call, roundings: Roundings) -> Gradients:

@@ -7,7 +7,7 @@ from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.number_formats import promote
 from opserve_kernels.operators.convolution_backward.call import Call
 from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES, RANK_3D
-from opserve_kernels.rules import elsewhere
+from opserve_kernels.rules import supported_elsewhere
 from opserve_kernels.tensor import DataType, Format, Tensor
 
 
@@ -39,7 +39,7 @@ def check_no_empty_tensors(call: Call, profile: str) -> None:
                 name,
                 given=f"shape {list(tensor.shape)}",
                 allowed=f"a tensor that is not empty on {profile}"
-                f"{elsewhere('an input whose N or C is 0', able)}",
+                f"{supported_elsewhere('an input whose N or C is 0', able)}",
             )
 
 
@@ -129,12 +129,12 @@ def check_kernel_fits(call: Call) -> None:
     name, image = call.image
     sizes = zip(image.shape[2:], call.weight.shape[2:], call.dilation, call.sides, strict=True)
     for size, kernel, dilation, sides in sizes:
-        reach = dilation * (kernel - 1) + 1
-        if size + sum(sides) < reach:
+        dilated_kernel = dilation * (kernel - 1) + 1
+        if size + sum(sides) < dilated_kernel:
             raise invalid_argument(
                 name,
                 given=f"size {size} with padding {list(sides)}",
-                allowed=f"at least the {reach} positions that the dilated kernel spans",
+                allowed=f"at least the {dilated_kernel} positions that the dilated kernel spans",
             )
 
 

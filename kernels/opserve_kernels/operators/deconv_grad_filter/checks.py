@@ -30,7 +30,7 @@ from opserve_kernels.operators.deconv_grad_filter.schema import (
 )
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
-from opserve_kernels.rules import check_offered
+from opserve_kernels.rules import check_supported
 from opserve_kernels.status import AnyStatus, DeconvStatus
 from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
 
@@ -146,7 +146,7 @@ def _check_dtypes(function: str | None, tensors: _Tensors, profile: Profile) -> 
 
 
 def _check_supported(parameter: str, dtype: DataType, profile: Profile, *, what: str) -> None:
-    check_offered(
+    check_supported(
         parameter,
         dtype,
         {name: support.dtypes for name, support in SUPPORT.items()},

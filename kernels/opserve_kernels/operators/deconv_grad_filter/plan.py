@@ -41,7 +41,7 @@ def plan(arguments: DeconvGradFilter, profile: Profile, options: PlanOptions) ->
     call = check(arguments, profile, page)
     # temp_space is only checked for size and life: no kernel reads or writes it.
     planned = plan_gradients(_gradients(call, profile), profile, options)
-    return page.noted_in(replace(planned, buffers=_named_buffers(call)))
+    return page.with_warnings(replace(planned, buffers=_named_buffers(call)))
 
 
 def _gradients(call: Call, profile: Profile) -> Gradients:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from opserve_kernels.algorithms.fold.layout import FoldShape
 from opserve_kernels.algorithms.fold.plan import Fold, fold_algorithms, plan_fold
-from opserve_kernels.algorithms.names import Algorithm, asked_for, named
+from opserve_kernels.algorithms.names import Algorithm, named, requested_algorithms
 from opserve_kernels.convolution import check_positions, output_size
 from opserve_kernels.errors import check_elements, invalid_argument
 from opserve_kernels.gradients import Product
@@ -41,7 +41,7 @@ from opserve_kernels.views import View, view_of
 from opserve_kernels.workspace import Workspace
 
 GRAD_OUTPUT, OUT = 0, 1  # places of the tensors in the schema
-FOLD, SUM_EXACTLY = range(2)  # kinds of stages
+FOLD, REFERENCE_FOLD = range(2)  # kinds of stages
 _DOUBLE_BYTES = 8
 _LEAST_VALUES = 1 << 20  # values of columns in a call that is cut into shares, about 0.2 ms
 _REFERENCE_TAPS = 1 << 14  # taps that a unit in float64 examines, about 1 ms
@@ -93,7 +93,7 @@ def plan(arguments: Im2colBackward, profile: Profile, options: PlanOptions) -> P
             check_tensor(name, tensor, buffer_bytes=None)
     page = PageRules(RULES, profile.name, DOCUMENTED_RULES, options.documented_rules)
     call = _check(arguments, profile.name, page)
-    return page.noted_in(_planned(call, profile, options))
+    return page.with_warnings(_planned(call, profile, options))
 
 
 def _planned(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
@@ -103,7 +103,9 @@ def _planned(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
     _check_positions(call)
     check_elements(call.grad_output.element_count, call.out.element_count)
     return (
-        _plan_exactly(call, options) if profile.is_reference else _plan_rows(call, profile, options)
+        _plan_reference(call, options)
+        if profile.is_reference
+        else _plan_rows(call, profile, options)
     )
 
 
@@ -139,8 +141,8 @@ def _plan_rows(call: _Call, profile: Profile, options: PlanOptions) -> Plan:
 
 def _algorithm(possible: list[Algorithm], options: PlanOptions) -> Algorithm:
     """The requested algorithm, else the first."""
-    asked = asked_for(options.algorithms, {Product.IMAGE: possible})
-    return asked.get(Product.IMAGE, possible[0])
+    requested = requested_algorithms(options.algorithms, {Product.IMAGE: possible})
+    return requested.get(Product.IMAGE, possible[0])
 
 
 def _part(call: _Call, axis: int, first: int, last: int) -> _Call:
@@ -183,11 +185,11 @@ def _pair(values: tuple[int, ...]) -> tuple[int, int]:
     return down, across
 
 
-def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
+def _plan_reference(call: _Call, options: PlanOptions) -> Plan:
     """The plan in float64: sums are rounded once, to out's dtype."""
     # `reference` sums pixel by pixel. A unit is bounded by the taps that it examines, since most of
     # its time goes into finding their columns.
-    algorithm = _algorithm([Algorithm.EXACT], options)
+    algorithm = _algorithm([Algorithm.REFERENCE], options)
     pixels, taps = call.out.element_count, prod(call.kernel_size)
     chunk = max(1, min(pixels, _REFERENCE_TAPS // taps))
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
@@ -200,7 +202,7 @@ def _plan_exactly(call: _Call, options: PlanOptions) -> Plan:
         source_layout=view_of(call.grad_output),
         result_layout=view_of(call.out),
     )
-    stage = Stage(kind=SUM_EXACTLY, units=-(-pixels // chunk), parameters=encode(sums))
+    stage = Stage(kind=REFERENCE_FOLD, units=-(-pixels // chunk), parameters=encode(sums))
     return plan_of([[stage]], workspace, [named(Product.IMAGE, algorithm)])
 
 

@@ -3,7 +3,7 @@
 from opserve_kernels.cases.block_cases import (
     FEATURES,
     groups_of,
-    is_offered,
+    is_supported,
     reference_arguments,
     steps_of,
     tried,
@@ -21,8 +21,8 @@ from opserve_kernels.operators.conv2d_backprop_input.contract import (
 )
 
 
-def _offered(case: Case) -> Case | None:
-    return case if is_offered(case, SUPPORT, RESULTS, DEFAULT_RESULT) else None
+def _supported(case: Case) -> Case | None:
+    return case if is_supported(case, SUPPORT, RESULTS, DEFAULT_RESULT) else None
 
 
 CASES = OperatorCases(
@@ -36,7 +36,7 @@ CASES = OperatorCases(
     tried=tried,
     steps=steps_of,
     groups=groups_of,
-    offered=_offered,
+    supported=_supported,
     checks_dtypes=False,
     reference_arguments=reference_arguments,
 )

@@ -1,6 +1,7 @@
 """The conformance record of convolution_backward."""
 
 from opserve_kernels.cases.operator_cases import OperatorCases, Projected
+from opserve_kernels.operators.convolution_backward.cases.contributions import contributing
 from opserve_kernels.operators.convolution_backward.cases.features import (
     FEATURES,
     groups_of,
@@ -9,19 +10,18 @@ from opserve_kernels.operators.convolution_backward.cases.features import (
 )
 from opserve_kernels.operators.convolution_backward.cases.forms import drawn, forms, rarer_forms
 from opserve_kernels.operators.convolution_backward.cases.networks import network_layers
-from opserve_kernels.operators.convolution_backward.cases.offers import (
-    follows_the_page,
-    offered,
-    operands_of,
-    reference_arguments,
-)
 from opserve_kernels.operators.convolution_backward.cases.projection import (
     CHANNEL_AXES,
     projected_call,
 )
-from opserve_kernels.operators.convolution_backward.cases.reach import reached
 from opserve_kernels.operators.convolution_backward.cases.refusals import breaches
 from opserve_kernels.operators.convolution_backward.cases.sums import sums
+from opserve_kernels.operators.convolution_backward.cases.supported import (
+    follows_the_page,
+    operands_of,
+    reference_arguments,
+    supported,
+)
 from opserve_kernels.operators.convolution_backward.contract import SUPPORT
 from opserve_kernels.operators.convolution_backward.error_table import RULES
 
@@ -38,11 +38,11 @@ CASES = OperatorCases(
     tried=tried,
     steps=steps_of,
     groups=groups_of,
-    offered=offered,
+    supported=supported,
     follows_the_page=follows_the_page,
     reference_arguments=reference_arguments,
     operands=operands_of,
     unrounded=("grad_bias",),
     projected=Projected(channel_axes=CHANNEL_AXES, call=projected_call),
-    reached=reached,
+    contributing=contributing,
 )

@@ -51,12 +51,14 @@ def drawn(numbers: Numbers) -> ConvolutionCall:
     axes, transposed = between(numbers, 1, 3), between(numbers, 0, 2) == 0
     kernel = row(numbers, axes, 1, _KERNEL[axes - 1])
     stride, dilation = row(numbers, axes, 1, 3), row(numbers, axes, 1, 2)
-    reach = tuple(step * (taps - 1) + 1 for step, taps in zip(dilation, kernel, strict=True))
+    dilated_kernel = tuple(
+        step * (taps - 1) + 1 for step, taps in zip(dilation, kernel, strict=True)
+    )
     sides = -1 if transposed else 1  # more would leave nothing of a transposed one's output
-    padding = tuple(between(numbers, 0, (span + sides) // 2) for span in reach)
+    padding = tuple(between(numbers, 0, (span + sides) // 2) for span in dilated_kernel)
     groups, inner, outer = (between(numbers, 1, most) for most in (3, CHANNELS, CHANNELS))
     spread = row(numbers, axes, 0, _SPREAD[axes - 1])
-    size = tuple(span + more for span, more in zip(reach, spread, strict=True))
+    size = tuple(span + more for span, more in zip(dilated_kernel, spread, strict=True))
     extra = tuple(between(numbers, 0, step - 1) for step in stride)
     first, second = (inner, outer) if transposed else (outer, inner)
     return ConvolutionCall(
@@ -274,8 +276,8 @@ def _mixed() -> Iterator[Form]:
             into = replace(
                 call, dtypes=(given,) * 3, results=(made,) * 3, groups=groups, weight=shape
             )
-            told = f"{name}, groups" if groups > 1 else name
-            yield Form(name=told, call=into, keeps_dtypes=True)
+            label = f"{name}, groups" if groups > 1 else name
+            yield Form(name=label, call=into, keeps_dtypes=True)
 
 
 def _limits() -> Iterator[Form]:

@@ -55,10 +55,10 @@ def _breach(changes: Mapping[str, object], case: Case = _BASE) -> Breach:
 
 
 def _missing() -> dict[tuple[str, str], Breach]:
-    asked = "missing where output_mask asks for it"
+    missing = "missing where output_mask asks for it"
     return {
         **{(name, "missing"): _breach({name: None}) for name in (*_INPUTS, *_ARRAYS, *_SCALARS)},
-        **{(name, asked): _breach({name: None}) for name in _GRADIENTS},
+        **{(name, missing): _breach({name: None}) for name in _GRADIENTS},
         ("output_mask", "not three values"): _breach({"output_mask": (True, True)}),
     }
 
@@ -298,8 +298,8 @@ def at_limit(parameter: str, rank: int, axis: int, value: int) -> ConvolutionCal
             vast = _at(steps, axis, _MOST_SIZE) if value > _MOST_SIZE // 2 else steps
             call = _call(ones, ones, padding=_at(none, axis, value), stride=vast)
         case "dilation":
-            taps, reach = _at(ones, axis + 2, 2), _at(ones, axis + 2, value + 1)
-            call = _call(reach, taps, dilation=_at(steps, axis, value))
+            taps, dilated_kernel = _at(ones, axis + 2, 2), _at(ones, axis + 2, value + 1)
+            call = _call(dilated_kernel, taps, dilation=_at(steps, axis, value))
         case _:
             call = _call(_at(ones, 1, value), _at(ones, 0, value), groups=value)
     return call

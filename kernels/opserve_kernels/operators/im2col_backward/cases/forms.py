@@ -51,8 +51,10 @@ def forms() -> Iterator[Form]:
 def drawn(numbers: Numbers) -> FoldCall:
     """A call of any geometry."""
     kernel, dilation = row(numbers, 2, 1, 5), row(numbers, 2, 1, 3)
-    reach = tuple(step * (taps - 1) + 1 for step, taps in zip(dilation, kernel, strict=True))
-    size = tuple(span + between(numbers, 0, 20) for span in reach)
+    dilated_kernel = tuple(
+        step * (taps - 1) + 1 for step, taps in zip(dilation, kernel, strict=True)
+    )
+    size = tuple(span + between(numbers, 0, 20) for span in dilated_kernel)
     batch = row(numbers, between(numbers, 0, 1), 1, 4)
     return FoldCall(
         out=(*batch, between(numbers, 1, CHANNELS), *size),

@@ -5,11 +5,11 @@ from math import prod
 from typing import cast
 
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.reach import Reach, reach_of
+from opserve_kernels.cases.contributions import Contributions, contributions_of
 from opserve_kernels.operators.convolution_backward.cases.calls import sides
 
 
-def reached(case: Case) -> Mapping[str, int]:
+def contributing(case: Case) -> Mapping[str, int]:
     """Numbers by gradient; empty for an empty call."""
     shapes = {name: tensor.shape for name, tensor in case.tensors.items()}
     if any(prod(shapes[name]) == 0 for name in case.inputs):
@@ -24,7 +24,7 @@ def reached(case: Case) -> Mapping[str, int]:
     return {name: found[name] for name in case.written}
 
 
-def _axes(case: Case) -> Iterator[Reach]:
+def _axes(case: Case) -> Iterator[Contributions]:
     """The spatial axes, in their order."""
     given = cast("Mapping[str, tuple[int, ...]]", case.arguments)
     stride, dilation = given["stride"], given["dilation"]
@@ -33,4 +33,4 @@ def _axes(case: Case) -> Iterator[Reach]:
     small, large = reversed(tuple(images)) if case.arguments["transposed"] else images
     taps = case.tensors["weight"].shape[2:]
     for sizes in zip(small, large, taps, stride, dilation, before, strict=True):
-        yield reach_of(*sizes)
+        yield contributions_of(*sizes)

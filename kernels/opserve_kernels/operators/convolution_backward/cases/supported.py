@@ -16,7 +16,7 @@ from opserve_kernels.tensor import Format
 _KEEP_DTYPE = 0
 
 
-def offered(case: Case) -> Case | None:
+def supported(case: Case) -> Case | None:
     """The call, with another cube_math_type if the profile needs it; None if unsupported."""
     rules = PROFILE_RULES[case.profile]
     input_, weight = case.tensors["input"], case.tensors["weight"]

@@ -5,13 +5,13 @@ from math import prod
 from typing import cast
 
 from opserve_kernels.cases.case import Case
-from opserve_kernels.cases.reach import Reach, reach_of
+from opserve_kernels.cases.contributions import Contributions, contributions_of
 from opserve_kernels.convolution import output_size
 
 _SPATIAL = 2
 
 
-def reached(case: Case) -> Mapping[str, int]:
+def contributing(case: Case) -> Mapping[str, int]:
     """The number for the image; empty for an empty call."""
     if any(prod(tensor.shape) == 0 for tensor in case.inputs.values()):
         return dict.fromkeys(case.written, 0)
@@ -19,7 +19,7 @@ def reached(case: Case) -> Mapping[str, int]:
     return {"out": whole * prod(axis.large for axis in _axes(case))}
 
 
-def _axes(case: Case) -> Iterator[Reach]:
+def _axes(case: Case) -> Iterator[Contributions]:
     """The spatial axes, in their order."""
     given = cast("Mapping[str, tuple[int, ...]]", case.arguments)
     names = ("input_size", "kernel_size", "stride", "dilation", "padding")
@@ -27,4 +27,4 @@ def _axes(case: Case) -> Iterator[Reach]:
         small = output_size(
             large, kernel=taps, stride=stride, padding=2 * before, dilation=dilation
         )
-        yield reach_of(small, large, taps, stride, dilation, before)
+        yield contributions_of(small, large, taps, stride, dilation, before)

@@ -4,7 +4,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.registry import cases_of
 
 
-def offered(case: Case) -> Case | None:
+def supported(case: Case) -> Case | None:
     """The call as its profile supports it; None if it does not.
 
     On a profile that computes FLOAT in FLOAT16 only, the call requests that.
@@ -13,7 +13,7 @@ def offered(case: Case) -> Case | None:
     support = cases.support[case.profile].dtypes
     if cases.checks_dtypes and any(tensor.dtype not in support for tensor in case.tensors.values()):
         return None
-    return cases.offered(case)
+    return cases.supported(case)
 
 
 def follows_the_page(case: Case) -> bool:

@@ -9,7 +9,7 @@ _Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Contributions:
     """Counts of positions along an axis that are in some product.
 
     Attributes:
@@ -23,7 +23,9 @@ class Reach:
     large: int
 
 
-def reach_of(small: int, large: int, taps: int, stride: int, dilation: int, before: int) -> Reach:
+def contributions_of(
+    small: int, large: int, taps: int, stride: int, dilation: int, before: int
+) -> Contributions:
     """Counts the positions of an axis that are in some product.
 
     Tap t at place p is at position p * stride + t * dilation - before.
@@ -35,7 +37,7 @@ def reach_of(small: int, large: int, taps: int, stride: int, dilation: int, befo
     first, last, offsets = first[met], last[met], offsets[met]
     step = min(stride, large)  # beyond the image a stride is as good as its size
     ends = first * stride + offsets + (last - first) * step
-    return Reach(
+    return Contributions(
         taps=int(np.count_nonzero(met)),
         small=_covered(small, first, last, 1),
         large=_covered(large, first * stride + offsets, ends, step),
