@@ -269,7 +269,7 @@ def _one_of(
 def _unique(pairs: list[tuple[str, object]]) -> Json:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member stands twice in an object")
+        raise ValueError("an object repeats a member")
     return members
 
 

@@ -76,4 +76,4 @@ class Target(Protocol):
 
 def without_codes(case: Case) -> str:
     """The reason why a target without status codes skips a case; "" if it does not."""
-    return "the target refuses nothing with a status code" if case.is_refused else ""
+    return "the target reports no status codes" if case.is_refused else ""

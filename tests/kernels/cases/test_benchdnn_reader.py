@@ -142,7 +142,7 @@ def test_options_select_the_outputs(
     ("line", "reason"),
     [
         ("ic4oc4_ih9oh5kh3ph0", "none below 0"),
-        ("ic4oc4_id5od4kd3pd1", "a 3-D call cannot say"),
+        ("ic4oc4_id5od4kd3pd1", "a 3-D call cannot express"),
         ("ic4oc4_ih6kh3z9", "'z9'"),
         ("ic4_ih6kh3", "ic and oc"),
         ("ic4oc4", "sizes"),
@@ -164,7 +164,7 @@ def test_options_select_the_outputs(
         (f"--stag=aBcd16b {_PLAIN}", "aBcd16b"),
         (f"--stag=nwc {_PLAIN}", "'nwc' orders no tensor of 4 axes"),
         ("--stag=abcdx ic4oc4_iw6kw3", "'abcdx'"),
-        (f"--wtag=axb g2{_PLAIN}", "between the groups"),
+        (f"--wtag=axb g2{_PLAIN}", "not adjacent"),
         (f"--stag=axb --strides=144x36x6x1:: {_PLAIN}", "beside the layout 'axb'"),
         (f"--strides=0x36x6x1:: {_PLAIN}", "grad_input: steps [0, 36, 6, 1] lead"),
         (f"--strides=999999999x36x6x1:: --mb=3 {_PLAIN}", "at most 1073741824"),
@@ -230,7 +230,7 @@ def test_a_gradient_that_the_page_has_in_another_dtype_is_refused_on_a_product()
     (refused,) = read_benchdnn(f"--dir=BWD_W --dt=bf16 --bia-dt=f32 {_PLAIN}").refused
 
     assert refused.reason == (
-        "ascend910b refuses it: grad_bias: given dtype FLOAT, allowed dtype BF16"
+        "ascend910b rejects the call: grad_bias: given dtype FLOAT, allowed dtype BF16"
     )
 
 

@@ -97,7 +97,7 @@ async def test_a_case_that_a_target_skips_is_not_run() -> None:
 
 async def test_a_target_without_codes_skips_calls_that_must_be_refused() -> None:
     assert not without_codes(CASE)
-    assert without_codes(PAGE_CASE) == "the target refuses nothing with a status code"
+    assert without_codes(PAGE_CASE) == "the target reports no status codes"
 
 
 async def test_equal_calls_pass_and_the_shortest_counts() -> None:

@@ -43,7 +43,7 @@ async def test_a_device_is_reserved_for_an_exclusive_request() -> None:
     alone = clients.requests(ALONE)
     await asyncio.sleep(TURN)
     refusal = await refused(clients.service.open_session(MILL))
-    assert "kept for a request before this one" in refusal.message
+    assert "reserved for a request before this one" in refusal.message
     behind = clients.requests()
     await asyncio.sleep(TURN)
     assert clients.positions() == [1, 2]

@@ -98,5 +98,5 @@ def _without_groups(steps: list[int], groups: int, size: int) -> list[int]:
     """Merges the axes of groups and of a group's channels into one."""
     between, within, last = steps
     if groups > 1 and size > 1 and between != within * size:
-        raise Inexpressible("the layout puts something between the groups of a weight's channels")
+        raise Inexpressible("the groups of a weight's channels are not adjacent in the layout")
     return [within if size > 1 else between, last]

@@ -105,7 +105,7 @@ def _options(words: list[str]) -> dict[str, str]:
         plain = name.removeprefix("--") if name.startswith("--") else name[1:]
         known = _SHORT.get(plain, plain)
         if not name.startswith("-") or (known not in options and plain not in _PASSED_OVER):
-            raise Inexpressible(f"option {word[:32]!r} is not one that says what is computed")
+            raise Inexpressible(f"option {word[:32]!r} does not define the computation")
         given = value if joined else next(waiting, None)
         if given is None:
             raise Inexpressible(f"option {word[:32]!r} has no value")
@@ -176,7 +176,7 @@ def _mask(options: Mapping[str, str]) -> Mask:
     mask = integer(options["forw"], "forw") or (_BACKWARD_DATA | _BACKWARD_WEIGHTS)
     data, weights = bool(mask & _BACKWARD_DATA), bool(mask & _BACKWARD_WEIGHTS)
     if not (data or weights):
-        raise Inexpressible(f"-F {mask} asks for the forward convolution only")
+        raise Inexpressible(f"-F {mask} selects the forward convolution only")
     return data, weights, weights and integer(options["bias"], "bias") != 0
 
 

@@ -181,7 +181,7 @@ def _axis(row: Mapping[str, int | None], name: str, *, transposed: bool) -> Axis
     """An axis with the output's size that padding implies, or the padding that the size implies."""
     size, kernel, output, before = row["i"], row["k"], row["o"] or None, row["p"]
     if size is None or kernel is None:
-        raise Inexpressible(f"i{name} and k{name} are needed where something is said of {name}")
+        raise Inexpressible(f"i{name} and k{name} are needed with other numbers of axis {name}")
     stride, dilation = 1 if row["s"] is None else row["s"], (row["d"] or 0) + 1
     if min(size, kernel, stride, dilation, output or 1) < 1:
         raise Inexpressible(f"sizes of axis {name} are below 1")
@@ -228,7 +228,7 @@ def _planes(axes: list[Axis]) -> list[int | None]:
         return [None, *places]
     trivial = [place for place, axis in enumerate(axes) if axis.is_trivial]
     if len(axes) == len(_AXES) and not trivial:
-        raise Inexpressible("padding in front and behind differ, which a 3-D call cannot say")
+        raise Inexpressible("padding in front and behind differ, which a 3-D call cannot express")
     if len(axes) == len(_AXES):
         places.remove(trivial[0])
     return places

@@ -135,7 +135,7 @@ def _case(request: Request, line: str) -> Case:
     try:
         plan(arguments_of(case, ConvolutionBackward), PROFILES[case.profile], PlanOptions())
     except InvalidArgument as error:
-        raise Inexpressible(f"{setting.profile} refuses it: {error.message}") from error
+        raise Inexpressible(f"{setting.profile} rejects the call: {error.message}") from error
     _check_places(case)
     return case
 
