@@ -17,8 +17,8 @@ LOOKS_S = 5.0
 """Seconds between two checks of the files; certificates are renewed days before they expire."""
 
 log = logging.getLogger(__name__)
-_Stamp = tuple[int, int, int]
-"""Time of modification, inode and size of a file."""
+_Stamp = tuple[int, ...]
+"""Time of modification, inode and size of a file; empty for a file that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Tls:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._seen: list[_Stamp | None] = _stamps(settings)
+        self._seen: list[_Stamp] = _stamps(settings)
         self._held = _read(settings)
         self._formatted = self._held
         self.context = self._held.context
@@ -131,17 +131,17 @@ def _read(settings: Settings) -> _Held:
     return _Held(context, grpc.ssl_server_certificate_configuration(chains, authority))
 
 
-def _stamps(settings: Settings) -> list[_Stamp | None]:
+def _stamps(settings: Settings) -> list[_Stamp]:
     """Stamps of the files, which differ after a change."""
     files = (settings.tls_certificate_file, settings.tls_key_file, settings.client_ca_file)
     return [_stamp(Path(file)) for file in files if file]
 
 
-def _stamp(file: Path) -> _Stamp | None:
+def _stamp(file: Path) -> _Stamp:
     try:
         found = file.stat()
     except OSError:
-        return None
+        return ()
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 

@@ -231,27 +231,6 @@ def test_a_service_without_keys_stays_on_this_machine(api: str, serve: Serve) ->
     assert output.count("\n") == 1
 
 
-def test_the_memory_of_streamed_chunks_is_used_again() -> None:
-    program = """
-import resource
-from opserve_server.allocator import keep_freed_memory
-
-def pages_of_copies():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(100):
-        chunk = bytes(2**20)
-        copies = [bytearray(chunk) for _ in range(3)]
-        del chunk, copies
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-keep_freed_memory()
-pages_of_copies()
-found = pages_of_copies()
-assert found < 100, f"{found} new pages for chunks whose memory was there"
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
-
-
 ALL_OF_THE_FRONT = """
 import asyncio, gc, sys
 from opserve_server import app
@@ -275,14 +254,32 @@ from opserve_server.pool.process import preload
 for module in preload(kernels_of("ascend910b").values()):
     import_module(module)
 """
+PAGES_OF_CHUNKS = """
+import resource
+
+def pages_of_copies():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        chunk = bytes(2**20)
+        copies = [bytearray(chunk) for _ in range(3)]
+        del chunk, copies
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+pages_of_copies()
+found = pages_of_copies()
+assert found < 100, f"{found} new pages for chunks whose memory was there"
+"""
+SWITCHES = """
+assert sys.getswitchinterval() < 0.005, "threads switch as late as Python's own"
+"""
 LOOKED_AT = """
 seen, spared = len(gc.get_objects()), gc.get_freeze_count()
 assert seen < spared / 10, f"{seen} objects are looked at, {spared} are spared"
 """
 
 
-def test_a_front_imports_no_numba_and_a_collection_looks_at_nothing_that_it_loaded() -> None:
-    program = f"{ALL_OF_THE_FRONT}{LOOKED_AT}"
+def test_a_front_has_no_numba_spares_what_it_loaded_uses_memory_again_and_switches_soon() -> None:
+    program = f"{ALL_OF_THE_FRONT}{LOOKED_AT}{PAGES_OF_CHUNKS}{SWITCHES}"
     environment = os.environ | FREE_PORTS | NO_STORE | SMALL | ONE_DEVICE
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300, env=environment)
 

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from opserve_kernels.cases.case import Case, Fill, Kind, TensorCase
 from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, case_of
-from opserve_kernels.cases.suite import Suite, read_suite, write_suite
+from opserve_kernels.cases.suite import Suite, check_seed, read_suite, write_suite
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Format
@@ -41,6 +42,18 @@ TEXT = write_suite(SUITE)
 def test_suite_that_was_written_is_read_again() -> None:
     assert read_suite(TEXT) == SUITE
     assert write_suite(read_suite(TEXT)) == TEXT
+
+
+def test_a_seed_may_be_any_positive_integer_of_64_bits() -> None:
+    most = int(np.iinfo(np.int64).max)
+
+    assert read_suite(f'{{"suite": "mine", "seed": {most}}}').seed == most
+    check_seed(most)
+    for beyond in (most + 1, -1):
+        with pytest.raises(InvalidArgument):
+            check_seed(beyond)
+        with pytest.raises(InvalidArgument):
+            read_suite(f'{{"suite": "mine", "seed": {beyond}}}')
 
 
 def test_case_is_read_from_its_own_json() -> None:

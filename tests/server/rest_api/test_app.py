@@ -152,3 +152,16 @@ async def test_unknown_keys_are_counted_by_address() -> None:
 
     addresses = ("192.0.2.1", "192.0.2.1", "192.0.2.2")
     assert [await guess(address) for address in addresses] == [401, 429, 401]
+
+
+async def test_the_longest_path_that_a_refusal_allows_is_served(client: httpx2.AsyncClient) -> None:
+    def path(characters: int, start: str = "/v1/sessions/") -> str:
+        return start.ljust(characters, "s")
+
+    refused = await client.get(path(9999))
+    assert refused.status_code == 400
+    most = int(refused.json()["allowed"].removesuffix(" characters"))
+
+    assert (await client.get(path(most + 1))).status_code == 400
+    assert (await client.get(path(most))).status_code == 200
+    assert (await client.get(path(most, "/nothing"))).status_code == 404
