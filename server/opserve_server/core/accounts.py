@@ -110,8 +110,12 @@ class Account:
         return reservation
 
     @contextmanager
-    def in_flight(self, size_bytes: int) -> Generator["Reservation"]:
-        """Reserves bytes in transit between client and service until the block ends."""
+    def in_flight(self, size_bytes: int = 0) -> Generator["Reservation"]:
+        """Reserves bytes in transit between client and service until the block ends.
+
+        Args:
+            size_bytes: Bytes of the beginning; the reservation takes more as they arrive.
+        """
         reservation = self.reserve(Resource.BYTES_IN_FLIGHT)
         reservation.check(size_bytes)
         reservation.update(size_bytes)

@@ -35,7 +35,7 @@ def conformance_api(service: Service, conformance: Conformance) -> object:
         with (
             service.uploads.upload(account) as upload,
             SpooledTemporaryFile(_IN_MEMORY_BYTES) as file,
-            account.in_flight(0) as in_flight,
+            account.in_flight() as in_flight,
         ):
             verify_request = await _receive(requests, file, upload, bounds.unpacked_bytes)
             read = partial(unpacked, file, file.tell(), limits=bounds, in_flight=in_flight)
@@ -69,7 +69,7 @@ def conformance_api(service: Service, conformance: Conformance) -> object:
 
 def _report_method(service: Service, conformance: Conformance) -> Report:
     async def report(requests: Reports, _: object) -> messages.ReportRunResponse:
-        with service.accounts.of(caller().tenant).in_flight(0) as in_flight:
+        with service.accounts.of(caller().tenant).in_flight() as in_flight:
             verify_request = await _reported(requests, in_flight, conformance.report_bytes_limit)
             answer = await conformance.run(verify_request)
         assert isinstance(answer, OneRun)

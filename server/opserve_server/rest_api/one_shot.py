@@ -90,7 +90,7 @@ async def _answered(
     the last piece was taken.
     """
     account = service.accounts.of(caller().tenant)
-    with account.in_flight(0) as in_flight:
+    with account.in_flight() as in_flight:
         async with AsyncExitStack() as computing:
             await computing.enter_async_context(slots.slot(account))
             call = OneShotCall(

@@ -86,6 +86,15 @@ def test_bytes_in_flight_are_released_when_the_copy_fails() -> None:
     assert account.use(Resource.BYTES_IN_FLIGHT) == 0
 
 
+def test_a_call_without_bytes_is_admitted_where_the_quota_has_none_left() -> None:
+    account = account_of(bytes_in_flight=10)
+    with account.in_flight(10), account.in_flight() as later:
+        assert account.use(Resource.BYTES_IN_FLIGHT) == 10
+        with pytest.raises(QuotaExceeded):
+            later.check(1)
+    assert account.use(Resource.BYTES_IN_FLIGHT) == 0
+
+
 async def test_calls_are_admitted_at_their_rate_with_a_burst_of_one_second() -> None:
     account = account_of(calls_per_s=10)
     assert admitted(account, calls=100) == 10

@@ -128,7 +128,7 @@ class ConformanceCall:
             given = values_of(parse(form, await args_in(parts, limits), inside="args"))
             values: dict[str, Any] = given | path
             params = calls.Verify(**values)
-            with account.in_flight(0) as in_flight:
+            with account.in_flight() as in_flight:
                 read = partial(arrays_in, parts, limits, in_flight)
                 judging = backend.conformance.verify(params, read)
                 return _document(await while_connected(self.request, judging))
