@@ -4,12 +4,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import httpx2
 import pytest
+from starlette.types import Receive, Send
+from starlette.types import Scope as HttpScope
 
 from opserve_kernels.registry import OPERATORS
 from opserve_server.core.keys import new_key
+from opserve_server.rest_api.connections import CONNECTION
 from opserve_server.unknown_keys import UnknownKeyLimits
 from server.guards import service_with_keys
 from server.recording import DEVICE, RecordingService
@@ -165,3 +169,22 @@ async def test_the_longest_path_that_a_refusal_allows_is_served(client: httpx2.A
     assert (await client.get(path(most + 1))).status_code == 400
     assert (await client.get(path(most))).status_code == 200
     assert (await client.get(path(most, "/nothing"))).status_code == 404
+
+
+@pytest.mark.parametrize(("path", "serves"), [("/v1/devices", True), ("/livez", False)])
+async def test_a_connection_is_a_tenants_once_a_call_on_it_is(path: str, serves: bool) -> None:
+    known = service_with_keys()
+    api = Api()
+    api.guard = known.guard
+    app, served = api.app(), Mock()
+
+    async def on_connection(scope: HttpScope, receive: Receive, send: Send) -> None:
+        scope["extensions"] = {CONNECTION: {"names": (), "serve_tenant": served}}
+        await app(scope, receive, send)
+
+    transport = httpx2.ASGITransport(app=on_connection)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        response = await client.get(path, headers={"authorization": f"Bearer {known.lab}"})
+        assert response.status_code == 200
+        await client.get(path, headers={"authorization": f"Bearer {new_key()}"})
+    assert served.call_count == serves
