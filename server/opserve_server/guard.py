@@ -108,6 +108,7 @@ class Guard:
         self._directory = directory
         if not directory.keyless:
             self.note_keys()
+        # Answers that wait for their next part are checked here; all others check before each part.
         for waiting, recheck in list(self._waiting.items()):
             try:
                 recheck()
@@ -117,6 +118,8 @@ class Guard:
 
     def note_keys(self) -> None:
         """Requires a key from now on, unless the policy is to require none."""
+        # One way only: a store that loses its keys must not open the service to callers without a
+        # key.
         self.keyless = self._keys is KeyPolicy.NEVER
 
     def enter(
@@ -136,6 +139,8 @@ class Guard:
             LimitExceeded: The caller's tenant has too many open calls.
             Unavailable: The service ends.
         """
+        # Order of the checks: credentials, slot, message, fair admission, scope. A caller without
+        # valid credentials costs neither a tenant's slot nor the reading of a message.
         principal = UNAUTHENTICATED if scope is None else self._caller(credentials)
         call.principal = principal
         if principal is UNAUTHENTICATED:
@@ -143,6 +148,7 @@ class Guard:
             # other.
             peer = f"{call.api} {credentials.peer()}"
             return self.open_calls.take_unauthenticated(peer, is_watch=is_watch)
+        # A key outlives the disabling of its tenant.
         self._check_tenant(principal)
         return self.open_calls.take(principal.tenant)
 
@@ -154,6 +160,7 @@ class Guard:
             QuotaExceeded: Its tenant has made too many calls in a second.
         """
         assert call.principal is not None, "enter comes first"
+        # Before the check of the scope, so that rejected calls take turns like all others.
         await self.turn(call)
         admit_slices_by(partial(self._admission.admitted, call.principal.tenant, object()))
         if scope is not None:
@@ -270,7 +277,7 @@ class _TenantQueue:
     """Calls of a tenant, from an admission until an iteration of the loop without one.
 
     Attributes:
-        passed: The latest admitted call, while it may pass once more: a short call is answered in
+        admitted: The latest admitted call, while it may pass once more: a short call is answered in
             the iteration of its admission.
         waiting: The other calls, each with a future that is done at its admission.
     """
@@ -301,8 +308,12 @@ class FairAdmission:
         queue = self._queues.get(tenant)
         if queue is None:
             self._queues[tenant] = _TenantQueue(call)
+            # The queue lives until the next iteration without a waiting call, so that a second call
+            # of the tenant in this iteration has to wait.
             loop.call_soon(self._admit_next, tenant)
         elif queue.admitted is call:
+            # A short call passes twice, before its begin and before its answer: both in one
+            # iteration if it is the admitted one.
             queue.admitted = None
         else:
             turn = loop.create_future()

@@ -172,6 +172,7 @@ class _SlotPool:
         if len(self._peers) >= self._limit:
             ((busiest, _),) = Counter(self._peers.values()).most_common(1)
             oldest = next(other for other, its_peer in self._peers.items() if its_peer == busiest)
+            # Its slot is free at once; the call itself may take a while to end.
             self.leave(oldest)
             oldest.end(_evicted(self._limit))
         self._peers[call] = peer
@@ -346,6 +347,7 @@ class OpenCalls:
         return self._slot(UnauthenticatedShare(self._unauthenticated, peer, is_watch=is_watch))
 
     def _slot(self, share: TenantShare | UnauthenticatedShare) -> "CallSlot":
+        # From the begin of `end` no call may start, or `end` would never finish.
         if self._ending:
             raise service_ends()
         return CallSlot(share, among=self._slots, left=self._left)
@@ -436,8 +438,10 @@ class CallSlot:
         """Ends the call with an error; does nothing outside its `with` block."""
         if self._task is not None and self._error is None:
             self._error = error
+            # A message in transmission cannot be interrupted, see `sent`.
             if not self._sends:
                 self._cancelled = True
+                # At its next await; its `with` block turns the cancellation into the error.
                 self._task.cancel()
 
     async def sent(self, part: Awaitable[object]) -> None:

@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Quota(_message.Message):
-    """How much a tenant may use; what is absent is left to the limits of the service."""
+    """Limits of a tenant; an absent one is left to the limits of the service."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -36,7 +36,7 @@ class Quota(_message.Message):
     BYTES_IN_FLIGHT_FIELD_NUMBER: _builtins.int
     DEVICE_SECONDS_PER_DAY_FIELD_NUMBER: _builtins.int
     device_memory_bytes: _builtins.int
-    """Slabs that its sessions hold, bytes."""
+    """Slabs of its sessions, bytes."""
     sessions: _builtins.int
     buffers: _builtins.int
     executors: _builtins.int
@@ -44,11 +44,11 @@ class Quota(_message.Message):
     queued_entries: _builtins.int
     """Entries that wait on all its streams."""
     calls_per_s: _builtins.float
-    """Calls a second; as many again may come at once."""
+    """Calls per second; as many again may arrive at once."""
     bytes_in_flight: _builtins.int
-    """Bytes of bulk copies and one-shot calls under way."""
+    """Bytes of bulk copies and one-shot calls in transit."""
     device_seconds_per_day: _builtins.float
-    """Time that its calls run on devices in one day (UTC), seconds."""
+    """Run time of its calls on devices in one day (UTC), seconds."""
     def __init__(
         self,
         *,
@@ -117,11 +117,11 @@ class Tenant(_message.Message):
     name: _builtins.str
     """1 to 63 lower case letters, digits and hyphens."""
     weight: _builtins.int
-    """Its share of a device, beside those of others that have work, 1 to 1000."""
+    """Its share of a device relative to other tenants with work, 1 to 1000."""
     priority_limit: _builtins.int
-    """Greatest priority that it may ask for when it waits for a device."""
+    """Greatest priority of its session requests."""
     disabled: _builtins.bool
-    """Whether its keys are refused."""
+    """Whether its keys are rejected."""
     @_builtins.property
     def quota(self) -> Global___Quota: ...
     def __init__(
@@ -295,14 +295,14 @@ class UpdateTenantRequest(_message.Message):
     priority_limit: _builtins.int
     disabled: _builtins.bool
     force: _builtins.bool
-    """Even if nobody could administer then."""
+    """Whether to change it even if no caller could administer the service afterwards."""
     @_builtins.property
     def quota(self) -> Global___Quota:
         """Limits that change."""
 
     @_builtins.property
     def unlimited(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Resources that the quota bounds no more, as fields of Quota: "sessions"."""
+        """Resources whose limit is removed, as fields of Quota: "sessions"."""
 
     def __init__(
         self,
@@ -404,17 +404,17 @@ class Key(_message.Message):
     REVOKED_AT_FIELD_NUMBER: _builtins.int
     LAST_USED_AT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Public: eight hexadecimal digits."""
+    """Public id: eight hexadecimal digits."""
     tenant: _builtins.str
     principal: _builtins.str
-    """Who calls with it, within the tenant."""
+    """Name of the caller within the tenant."""
     created_at: _builtins.float
     expires_at: _builtins.float
     """Absent: never."""
     revoked_at: _builtins.float
-    """Absent: it is not revoked."""
+    """Absent: not revoked."""
     last_used_at: _builtins.float
-    """To about a minute. Absent: it was not used yet."""
+    """To about a minute. Absent: never used."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """"operate", "metrics", "admin"."""
@@ -460,9 +460,9 @@ class CreateKeyRequest(_message.Message):
     LIFETIME_S_FIELD_NUMBER: _builtins.int
     tenant: _builtins.str
     principal: _builtins.str
-    """Who will call with it: 1 to 63 letters, digits and "._@-"."""
+    """Name of the caller within the tenant: 1 to 63 letters, digits and "._@-"."""
     lifetime_s: _builtins.float
-    """Seconds until it expires. Absent: it does not."""
+    """Seconds until it expires. Absent: never."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """"operate", "metrics", "admin". Empty means "operate"."""
@@ -492,7 +492,7 @@ class CreateKeyResponse(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The key itself, a secret that the service does not keep."""
+    """The key itself, a secret that the service does not store."""
     @_builtins.property
     def key(self) -> Global___Key: ...
     def __init__(
@@ -601,9 +601,7 @@ class Certificate(_message.Message):
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     SCOPES_FIELD_NUMBER: _builtins.int
     subject: _builtins.str
-    """Its subject as RFC 4514 writes it ("CN=ci,O=Farm"), or a name in its subjectAltName
-    ("URI:spiffe://farm/ci", "DNS:ci.farm").
-    """
+    """Its subject in RFC 4514 form ("CN=ci,O=Farm"), or a subjectAltName ("URI:spiffe://farm/ci", "DNS:ci.farm")."""
     tenant: _builtins.str
     principal: _builtins.str
     @_builtins.property
@@ -754,7 +752,7 @@ Global___RemoveCertificateResponse: _TypeAlias = RemoveCertificateResponse  # no
 
 @_typing.final
 class UsageRow(_message.Message):
-    """What a tenant used in a day on the devices of a profile."""
+    """Use of the devices of a profile by a tenant in one day."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -768,7 +766,7 @@ class UsageRow(_message.Message):
     """In UTC: "2026-11-21"."""
     profile: _builtins.str
     device_s: _builtins.float
-    """Time that its calls ran on devices, seconds."""
+    """Run time of its calls on devices, seconds."""
     calls: _builtins.int
     def __init__(
         self,
@@ -797,7 +795,7 @@ class ListUsageRequest(_message.Message):
     tenant: _builtins.str
     """Empty means every tenant's."""
     first_day: _builtins.str
-    """In UTC: "2026-11-21"; both days are in it, 92 at most. Empty means six days before the last one."""
+    """In UTC: "2026-11-21"; both days are included, 92 at most. Empty means six days before the last one."""
     last_day: _builtins.str
     """Empty means today."""
     def __init__(
@@ -837,7 +835,7 @@ Global___ListUsageResponse: _TypeAlias = ListUsageResponse  # noqa: Y015
 
 @_typing.final
 class AuditEntry(_message.Message):
-    """A call of administration, or one that was refused; equal refusals may share an entry."""
+    """A call of administration, or a rejected call; equal rejections may share an entry."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -853,17 +851,17 @@ class AuditEntry(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     at: _builtins.float
     tenant: _builtins.str
-    """Empty where nobody was recognised."""
+    """Empty where the caller was not authenticated."""
     principal: _builtins.str
     face: _builtins.str
     """"grpc", "rest", "local" or "cli"."""
     method: _builtins.str
     outcome: _builtins.str
-    """"OK", or what its face refused it with: "UNAUTHENTICATED", "401"."""
+    """"OK", or the code of the rejection: "UNAUTHENTICATED", "401"."""
     reason: _builtins.str
     request_id: _builtins.str
     detail: _builtins.str
-    """What was asked for, as "name=value" pairs."""
+    """The request as "name=value" pairs."""
     count: _builtins.int
     """Calls that share the entry."""
     def __init__(
@@ -899,14 +897,14 @@ class ListAuditRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     tenant: _builtins.str
-    """What is absent may be anything."""
+    """An absent field matches any value."""
     outcome: _builtins.str
     since: _builtins.float
     """Not earlier than this."""
     until: _builtins.float
     """Earlier than this."""
     cursor: _builtins.str
-    """Of the page before; empty asks for the newest entries."""
+    """Cursor of the previous page; empty: the newest entries."""
     limit: _builtins.int
     """Entries at most, 1 to 1000. 0 means 100."""
     def __init__(
@@ -949,7 +947,7 @@ class ListAuditResponse(_message.Message):
     ENTRIES_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
-    """Asks for the next page. Empty: there is none."""
+    """Cursor of the next page. Empty: there is none."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditEntry]: ...
     def __init__(
@@ -997,11 +995,11 @@ class SessionInfo(_message.Message):
     queued_entries: _builtins.int
     """Entries of its streams that have not gone to the device."""
     working: _builtins.bool
-    """Whether a call is in progress or work of a stream is not over."""
+    """Whether a call is in progress or work of a stream is not complete."""
     memory_bytes: _builtins.int
-    """Slabs that it holds, bytes."""
+    """Its slabs, bytes."""
     exclusive: _builtins.bool
-    """Whether it has its device alone."""
+    """Whether it has its device exclusively."""
     def __init__(
         self,
         *,
@@ -1072,9 +1070,9 @@ class ReleaseSessionRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """As SessionInfo has it."""
+    """The id of SessionInfo."""
     force: _builtins.bool
-    """Even if it works."""
+    """Whether to end it even if it has work."""
     def __init__(
         self,
         *,
@@ -1127,7 +1125,7 @@ class GetActivityResponse(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     TENANTS_FIELD_NUMBER: _builtins.int
     at: _builtins.float
-    """When, seconds since 1970."""
+    """Time of the snapshot, seconds since 1970."""
     @_builtins.property
     def devices(self) -> _containers.RepeatedCompositeFieldContainer[_session_service_pb2.Device]: ...
     @_builtins.property

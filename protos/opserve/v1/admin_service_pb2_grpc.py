@@ -28,9 +28,9 @@ if _version_not_supported:
 class AdminServiceStub(object):
     """Tenants, their keys, quotas, usage and audit, for callers with the scope admin. Times are seconds since 1970.
 
-    Every call is in the audit. A change and its entry are written together or not at all, and it is in force before
-    the answer: a key that is revoked is refused from the next call on, and the sessions of a tenant that is disabled
-    or deleted end. What would leave nobody who can administer asks for `force`.
+    Every call is audited. A change and its entry are written together or not at all, and the change is in force before
+    the answer: a revoked key is rejected from the next call on, and the sessions of a disabled or deleted tenant end.
+    A change after which no caller could administer the service requires `force`.
     Errors of all: UNAVAILABLE (507901) the store does not answer, and nothing was changed; NOT_FOUND (107017) no such
     tenant, key or certificate; INVALID_ARGUMENT (107000) a value out of bounds.
     """
@@ -126,15 +126,15 @@ class AdminServiceStub(object):
 class AdminServiceServicer(object):
     """Tenants, their keys, quotas, usage and audit, for callers with the scope admin. Times are seconds since 1970.
 
-    Every call is in the audit. A change and its entry are written together or not at all, and it is in force before
-    the answer: a key that is revoked is refused from the next call on, and the sessions of a tenant that is disabled
-    or deleted end. What would leave nobody who can administer asks for `force`.
+    Every call is audited. A change and its entry are written together or not at all, and the change is in force before
+    the answer: a revoked key is rejected from the next call on, and the sessions of a disabled or deleted tenant end.
+    A change after which no caller could administer the service requires `force`.
     Errors of all: UNAVAILABLE (507901) the store does not answer, and nothing was changed; NOT_FOUND (107017) no such
     tenant, key or certificate; INVALID_ARGUMENT (107000) a value out of bounds.
     """
 
     def CreateTenant(self, request, context):
-        """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, another's.
+        """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,28 +147,30 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetTenant(self, request, context):
-        """Tells of one tenant, and of what it uses now.
+        """Returns one tenant and its current use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateTenant(self, request, context):
-        """Changes what is given, and leaves the rest.
+        """Changes the given fields, and leaves the rest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTenant(self, request, context):
-        """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and nobody else gets its name.
+        """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and its name is never used
+        again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateKey(self, request, context):
-        """Makes an API key, whose text is told this once. Errors: FAILED_PRECONDITION (507000) two keys live already.
+        """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+        already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -189,7 +191,8 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AddCertificate(self, request, context):
-        """Says whose a client certificate is. Errors: FAILED_PRECONDITION (507000) it is somebody's already.
+        """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+        already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -215,29 +218,29 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAudit(self, request, context):
-        """Lists calls of administration and refused callers, the newest first.
+        """Lists calls of administration and rejected callers, the newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """Tells who has which session.
+        """Lists the open sessions with their tenants.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseSession(self, request, context):
-        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
-        asked for.
+        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+        is not set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetActivity(self, request, context):
-        """Tells what devices and tenants do now.
+        """Returns the current activity of devices and tenants.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -337,9 +340,9 @@ def add_AdminServiceServicer_to_server(servicer, server):
 class AdminService(object):
     """Tenants, their keys, quotas, usage and audit, for callers with the scope admin. Times are seconds since 1970.
 
-    Every call is in the audit. A change and its entry are written together or not at all, and it is in force before
-    the answer: a key that is revoked is refused from the next call on, and the sessions of a tenant that is disabled
-    or deleted end. What would leave nobody who can administer asks for `force`.
+    Every call is audited. A change and its entry are written together or not at all, and the change is in force before
+    the answer: a revoked key is rejected from the next call on, and the sessions of a disabled or deleted tenant end.
+    A change after which no caller could administer the service requires `force`.
     Errors of all: UNAVAILABLE (507901) the store does not answer, and nothing was changed; NOT_FOUND (107017) no such
     tenant, key or certificate; INVALID_ARGUMENT (107000) a value out of bounds.
     """

@@ -29,9 +29,9 @@ GRPC_VERSION: str
 class AdminServiceStub:
     """Tenants, their keys, quotas, usage and audit, for callers with the scope admin. Times are seconds since 1970.
 
-    Every call is in the audit. A change and its entry are written together or not at all, and it is in force before
-    the answer: a key that is revoked is refused from the next call on, and the sessions of a tenant that is disabled
-    or deleted end. What would leave nobody who can administer asks for `force`.
+    Every call is audited. A change and its entry are written together or not at all, and the change is in force before
+    the answer: a revoked key is rejected from the next call on, and the sessions of a disabled or deleted tenant end.
+    A change after which no caller could administer the service requires `force`.
     Errors of all: UNAVAILABLE (507901) the store does not answer, and nothing was changed; NOT_FOUND (107017) no such
     tenant, key or certificate; INVALID_ARGUMENT (107000) a value out of bounds.
     """
@@ -41,87 +41,99 @@ class AdminServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdminServiceAsyncStub: ...
     CreateTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CreateTenantRequest, _admin_service_pb2.CreateTenantResponse]
-    """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, another's."""
+    """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use."""
     ListTenants: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListTenantsRequest, _admin_service_pb2.ListTenantsResponse]
     GetTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetTenantRequest, _admin_service_pb2.GetTenantResponse]
-    """Tells of one tenant, and of what it uses now."""
+    """Returns one tenant and its current use."""
     UpdateTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.UpdateTenantRequest, _admin_service_pb2.UpdateTenantResponse]
-    """Changes what is given, and leaves the rest."""
+    """Changes the given fields, and leaves the rest."""
     DeleteTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.DeleteTenantRequest, _admin_service_pb2.DeleteTenantResponse]
-    """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and nobody else gets its name."""
+    """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and its name is never used
+    again.
+    """
     CreateKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CreateKeyRequest, _admin_service_pb2.CreateKeyResponse]
-    """Makes an API key, whose text is told this once. Errors: FAILED_PRECONDITION (507000) two keys live already."""
+    """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+    already.
+    """
     ListKeys: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListKeysRequest, _admin_service_pb2.ListKeysResponse]
     """Lists keys, also revoked and expired ones, in the order they were made."""
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeKeyRequest, _admin_service_pb2.RevokeKeyResponse]
     """Ends a key for good."""
     AddCertificate: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.AddCertificateRequest, _admin_service_pb2.AddCertificateResponse]
-    """Says whose a client certificate is. Errors: FAILED_PRECONDITION (507000) it is somebody's already."""
+    """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+    already.
+    """
     ListCertificates: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListCertificatesRequest, _admin_service_pb2.ListCertificatesResponse]
     RemoveCertificate: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RemoveCertificateRequest, _admin_service_pb2.RemoveCertificateResponse]
     ListUsage: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListUsageRequest, _admin_service_pb2.ListUsageResponse]
     """Lists device time by day, tenant and profile."""
     ListAudit: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListAuditRequest, _admin_service_pb2.ListAuditResponse]
-    """Lists calls of administration and refused callers, the newest first."""
+    """Lists calls of administration and rejected callers, the newest first."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListSessionsRequest, _admin_service_pb2.ListSessionsResponse]
-    """Tells who has which session."""
+    """Lists the open sessions with their tenants."""
     ReleaseSession: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ReleaseSessionRequest, _admin_service_pb2.ReleaseSessionResponse]
-    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
-    asked for.
+    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+    is not set.
     """
     GetActivity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]
-    """Tells what devices and tenants do now."""
+    """Returns the current activity of devices and tenants."""
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
     """Tenants, their keys, quotas, usage and audit, for callers with the scope admin. Times are seconds since 1970.
 
-    Every call is in the audit. A change and its entry are written together or not at all, and it is in force before
-    the answer: a key that is revoked is refused from the next call on, and the sessions of a tenant that is disabled
-    or deleted end. What would leave nobody who can administer asks for `force`.
+    Every call is audited. A change and its entry are written together or not at all, and the change is in force before
+    the answer: a revoked key is rejected from the next call on, and the sessions of a disabled or deleted tenant end.
+    A change after which no caller could administer the service requires `force`.
     Errors of all: UNAVAILABLE (507901) the store does not answer, and nothing was changed; NOT_FOUND (107017) no such
     tenant, key or certificate; INVALID_ARGUMENT (107000) a value out of bounds.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CreateTenantRequest, _admin_service_pb2.CreateTenantResponse]  # type: ignore[assignment]
-    """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, another's."""
+    """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use."""
     ListTenants: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListTenantsRequest, _admin_service_pb2.ListTenantsResponse]  # type: ignore[assignment]
     GetTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetTenantRequest, _admin_service_pb2.GetTenantResponse]  # type: ignore[assignment]
-    """Tells of one tenant, and of what it uses now."""
+    """Returns one tenant and its current use."""
     UpdateTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.UpdateTenantRequest, _admin_service_pb2.UpdateTenantResponse]  # type: ignore[assignment]
-    """Changes what is given, and leaves the rest."""
+    """Changes the given fields, and leaves the rest."""
     DeleteTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.DeleteTenantRequest, _admin_service_pb2.DeleteTenantResponse]  # type: ignore[assignment]
-    """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and nobody else gets its name."""
+    """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and its name is never used
+    again.
+    """
     CreateKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CreateKeyRequest, _admin_service_pb2.CreateKeyResponse]  # type: ignore[assignment]
-    """Makes an API key, whose text is told this once. Errors: FAILED_PRECONDITION (507000) two keys live already."""
+    """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+    already.
+    """
     ListKeys: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListKeysRequest, _admin_service_pb2.ListKeysResponse]  # type: ignore[assignment]
     """Lists keys, also revoked and expired ones, in the order they were made."""
     RevokeKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeKeyRequest, _admin_service_pb2.RevokeKeyResponse]  # type: ignore[assignment]
     """Ends a key for good."""
     AddCertificate: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.AddCertificateRequest, _admin_service_pb2.AddCertificateResponse]  # type: ignore[assignment]
-    """Says whose a client certificate is. Errors: FAILED_PRECONDITION (507000) it is somebody's already."""
+    """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+    already.
+    """
     ListCertificates: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListCertificatesRequest, _admin_service_pb2.ListCertificatesResponse]  # type: ignore[assignment]
     RemoveCertificate: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RemoveCertificateRequest, _admin_service_pb2.RemoveCertificateResponse]  # type: ignore[assignment]
     ListUsage: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListUsageRequest, _admin_service_pb2.ListUsageResponse]  # type: ignore[assignment]
     """Lists device time by day, tenant and profile."""
     ListAudit: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListAuditRequest, _admin_service_pb2.ListAuditResponse]  # type: ignore[assignment]
-    """Lists calls of administration and refused callers, the newest first."""
+    """Lists calls of administration and rejected callers, the newest first."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListSessionsRequest, _admin_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """Tells who has which session."""
+    """Lists the open sessions with their tenants."""
     ReleaseSession: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ReleaseSessionRequest, _admin_service_pb2.ReleaseSessionResponse]  # type: ignore[assignment]
-    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
-    asked for.
+    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+    is not set.
     """
     GetActivity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]  # type: ignore[assignment]
-    """Tells what devices and tenants do now."""
+    """Returns the current activity of devices and tenants."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """Tenants, their keys, quotas, usage and audit, for callers with the scope admin. Times are seconds since 1970.
 
-    Every call is in the audit. A change and its entry are written together or not at all, and it is in force before
-    the answer: a key that is revoked is refused from the next call on, and the sessions of a tenant that is disabled
-    or deleted end. What would leave nobody who can administer asks for `force`.
+    Every call is audited. A change and its entry are written together or not at all, and the change is in force before
+    the answer: a revoked key is rejected from the next call on, and the sessions of a disabled or deleted tenant end.
+    A change after which no caller could administer the service requires `force`.
     Errors of all: UNAVAILABLE (507901) the store does not answer, and nothing was changed; NOT_FOUND (107017) no such
     tenant, key or certificate; INVALID_ARGUMENT (107000) a value out of bounds.
     """
@@ -132,7 +144,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CreateTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.CreateTenantResponse, _abc.Awaitable[_admin_service_pb2.CreateTenantResponse]]:
-        """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, another's."""
+        """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use."""
 
     @_abc_1.abstractmethod
     def ListTenants(
@@ -147,7 +159,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.GetTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.GetTenantResponse, _abc.Awaitable[_admin_service_pb2.GetTenantResponse]]:
-        """Tells of one tenant, and of what it uses now."""
+        """Returns one tenant and its current use."""
 
     @_abc_1.abstractmethod
     def UpdateTenant(
@@ -155,7 +167,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.UpdateTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.UpdateTenantResponse, _abc.Awaitable[_admin_service_pb2.UpdateTenantResponse]]:
-        """Changes what is given, and leaves the rest."""
+        """Changes the given fields, and leaves the rest."""
 
     @_abc_1.abstractmethod
     def DeleteTenant(
@@ -163,7 +175,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.DeleteTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.DeleteTenantResponse, _abc.Awaitable[_admin_service_pb2.DeleteTenantResponse]]:
-        """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and nobody else gets its name."""
+        """Ends a tenant: its keys are revoked and its sessions end. Its usage and audit stay, and its name is never used
+        again.
+        """
 
     @_abc_1.abstractmethod
     def CreateKey(
@@ -171,7 +185,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CreateKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.CreateKeyResponse, _abc.Awaitable[_admin_service_pb2.CreateKeyResponse]]:
-        """Makes an API key, whose text is told this once. Errors: FAILED_PRECONDITION (507000) two keys live already."""
+        """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+        already.
+        """
 
     @_abc_1.abstractmethod
     def ListKeys(
@@ -195,7 +211,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.AddCertificateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.AddCertificateResponse, _abc.Awaitable[_admin_service_pb2.AddCertificateResponse]]:
-        """Says whose a client certificate is. Errors: FAILED_PRECONDITION (507000) it is somebody's already."""
+        """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+        already.
+        """
 
     @_abc_1.abstractmethod
     def ListCertificates(
@@ -225,7 +243,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ListAuditRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListAuditResponse, _abc.Awaitable[_admin_service_pb2.ListAuditResponse]]:
-        """Lists calls of administration and refused callers, the newest first."""
+        """Lists calls of administration and rejected callers, the newest first."""
 
     @_abc_1.abstractmethod
     def ListSessions(
@@ -233,7 +251,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListSessionsResponse, _abc.Awaitable[_admin_service_pb2.ListSessionsResponse]]:
-        """Tells who has which session."""
+        """Lists the open sessions with their tenants."""
 
     @_abc_1.abstractmethod
     def ReleaseSession(
@@ -241,8 +259,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ReleaseSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ReleaseSessionResponse, _abc.Awaitable[_admin_service_pb2.ReleaseSessionResponse]]:
-        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it works, and force is not
-        asked for.
+        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+        is not set.
         """
 
     @_abc_1.abstractmethod
@@ -251,6 +269,6 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.GetActivityRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.GetActivityResponse, _abc.Awaitable[_admin_service_pb2.GetActivityResponse]]:
-        """Tells what devices and tenants do now."""
+        """Returns the current activity of devices and tenants."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

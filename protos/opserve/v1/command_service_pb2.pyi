@@ -50,7 +50,7 @@ Global___SubmitRequest: _TypeAlias = SubmitRequest  # noqa: Y015
 
 @_typing.final
 class Command(_message.Message):
-    """One command. Session and request_id of the message inside stay empty: those of the batch count."""
+    """One command. Session and request_id of the inner message stay empty: those of the batch apply."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -90,7 +90,7 @@ class Command(_message.Message):
 
     @_builtins.property
     def read(self) -> _memory_service_pb2.ReadRequest:
-        """At most 64 KiB; MemoryService.Read gives more."""
+        """At most 64 KiB; MemoryService.Read returns more."""
 
     @_builtins.property
     def copy(self) -> _memory_service_pb2.CopyRequest: ...
@@ -308,7 +308,7 @@ Global___CommandResult: _TypeAlias = CommandResult  # noqa: Y015
 
 @_typing.final
 class Error(_message.Message):
-    """An error as the vendor numbers it; the members of ErrorInfo on other RPCs."""
+    """An error with the vendor's code; the members of ErrorInfo on other RPCs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -329,7 +329,7 @@ class Error(_message.Message):
     """The vendor's name of the code: "ACLNN_ERR_PARAM_INVALID", "E60011"."""
     message: _builtins.str
     parameter: _builtins.str
-    """The parameter at fault, what was given and what is allowed; empty where there is none."""
+    """The parameter at fault, the given and the allowed value; empty without one."""
     given: _builtins.str
     allowed: _builtins.str
     executor: _builtins.int
@@ -337,8 +337,8 @@ class Error(_message.Message):
     domain: _builtins.str
     """The family of the code: "opserve" (aclnn and aclrt), "opserve.tbe" or "opserve.ft_dsp"."""
     limit: _builtins.float
-    """Of a tenant's quota that refused the command, which `parameter` names: what it allows, what was in use, and
-    the seconds after which a later try may succeed.
+    """Where a tenant's quota for the resource in `parameter` rejected the command: its limit, its use, and the seconds
+    after which a retry may succeed.
     """
     use: _builtins.float
     retry_after_s: _builtins.float

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class CommandServiceStub(object):
-    """Many commands in one round trip.
+    """Several commands in one round trip.
     """
 
     def __init__(self, channel):
@@ -43,15 +43,15 @@ class CommandServiceStub(object):
 
 
 class CommandServiceServicer(object):
-    """Many commands in one round trip.
+    """Several commands in one round trip.
     """
 
     def Submit(self, request, context):
-        """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
-        for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
-        travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-        Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
-        command's own error is in its result.
+        """Runs commands in order and stops at the first failure; the effects of earlier commands stay. The answer has a
+        result for each command that ran, the error of the failed one last. Handles chosen by the client allow a whole
+        call in one batch: allocate, write, get the workspace size, allocate the workspace, execute, read.
+        Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A command's
+        own error is in its result.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -74,7 +74,7 @@ def add_CommandServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CommandService(object):
-    """Many commands in one round trip.
+    """Several commands in one round trip.
     """
 
     @staticmethod

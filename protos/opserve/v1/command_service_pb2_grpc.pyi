@@ -27,35 +27,35 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CommandServiceStub:
-    """Many commands in one round trip."""
+    """Several commands in one round trip."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CommandServiceAsyncStub: ...
     Submit: _grpc.UnaryUnaryMultiCallable[_command_service_pb2.SubmitRequest, _command_service_pb2.SubmitResponse]
-    """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
-    for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
-    travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-    Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
-    command's own error is in its result.
+    """Runs commands in order and stops at the first failure; the effects of earlier commands stay. The answer has a
+    result for each command that ran, the error of the failed one last. Handles chosen by the client allow a whole
+    call in one batch: allocate, write, get the workspace size, allocate the workspace, execute, read.
+    Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A command's
+    own error is in its result.
     """
 
 @_typing.type_check_only
 class CommandServiceAsyncStub(CommandServiceStub):
-    """Many commands in one round trip."""
+    """Several commands in one round trip."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Submit: _aio.UnaryUnaryMultiCallable[_command_service_pb2.SubmitRequest, _command_service_pb2.SubmitResponse]  # type: ignore[assignment]
-    """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
-    for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
-    travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-    Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
-    command's own error is in its result.
+    """Runs commands in order and stops at the first failure; the effects of earlier commands stay. The answer has a
+    result for each command that ran, the error of the failed one last. Handles chosen by the client allow a whole
+    call in one batch: allocate, write, get the workspace size, allocate the workspace, execute, read.
+    Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A command's
+    own error is in its result.
     """
 
 class CommandServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Many commands in one round trip."""
+    """Several commands in one round trip."""
 
     @_abc_1.abstractmethod
     def Submit(
@@ -63,11 +63,11 @@ class CommandServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _command_service_pb2.SubmitRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_command_service_pb2.SubmitResponse, _abc.Awaitable[_command_service_pb2.SubmitResponse]]:
-        """Runs commands in order and stops at the first that fails; what ran before stands. The answer has a result
-        for each command that ran, the failed one's error last. Handles chosen by the client let a whole call
-        travel at once: allocate, write, get the workspace size, allocate the workspace, execute, read.
-        Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A
-        command's own error is in its result.
+        """Runs commands in order and stops at the first failure; the effects of earlier commands stay. The answer has a
+        result for each command that ran, the error of the failed one last. Handles chosen by the client allow a whole
+        call in one batch: allocate, write, get the workspace size, allocate the workspace, execute, read.
+        Errors: NOT_FOUND (107017) unknown session; RESOURCE_EXHAUSTED (207012) too many commands or bytes. A command's
+        own error is in its result.
         """
 
 def add_CommandServiceServicer_to_server(servicer: CommandServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

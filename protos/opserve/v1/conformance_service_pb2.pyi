@@ -87,13 +87,13 @@ class ListCasesRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
     seed: _builtins.int
-    """Of the shapes that are drawn; the inputs are drawn by it too."""
+    """Seed of the drawn shapes and inputs."""
     operator: _builtins.str
-    """Only cases of this one; empty means all."""
+    """Only cases of this operator; empty means all."""
     match: _builtins.str
-    """Only cases whose id, source or tag is like it (*, ?); empty means all."""
+    """Only cases whose id, source or tag matches this pattern (*, ?); empty means all."""
     cursor: _builtins.str
-    """Of the page before this one; empty means the first."""
+    """Cursor of the previous page; empty means the first page."""
     limit: _builtins.int
     """Cases at most, up to 1000; 0 means 100."""
     def __init__(
@@ -123,11 +123,11 @@ class ListCasesResponse(_message.Message):
     TOTAL_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
-    """Asks for the page after this one; empty where there is none."""
+    """Cursor of the next page; empty where there is none."""
     total: _builtins.int
-    """Cases that are chosen, on all pages."""
+    """Selected cases, on all pages."""
     digest: _builtins.str
-    """Of the whole suite: equal digests are equal cases."""
+    """Digest of the whole suite: equal digests mean equal cases."""
     @_builtins.property
     def cases(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaseInfo]: ...
     def __init__(
@@ -160,7 +160,7 @@ class CaseInfo(_message.Message):
     operator: _builtins.str
     profile: _builtins.str
     expect: _builtins.str
-    """PASS, or the name of the status that the call must be refused with."""
+    """PASS, or the name of the status with which the call must be rejected."""
     source: _builtins.str
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -213,7 +213,7 @@ class GetCaseResponse(_message.Message):
 
     DEFINITION_FIELD_NUMBER: _builtins.int
     definition: _builtins.str
-    """The line of the suite that the case is, JSON."""
+    """The line of the suite that defines the case, JSON."""
     def __init__(
         self,
         *,
@@ -238,11 +238,11 @@ class ReadCasesRequest(_message.Message):
     form: _builtins.str
     """benchdnn, miopen or json."""
     text: _builtins.str
-    """Lines, up to 65536 characters and 400 of them."""
+    """Lines, at most 65536 characters and 400 of them."""
     profile: _builtins.str
-    """Of the calls that problems and commands become; empty means ascend910b."""
+    """Profile of the calls from problems and commands; empty means ascend910b."""
     fill: _builtins.str
-    """How their inputs are filled: integer, uniform, normal, ...; empty means integer."""
+    """Values of their inputs: integer, uniform, normal, ...; empty means integer."""
     def __init__(
         self,
         *,
@@ -287,7 +287,7 @@ Global___ReadCasesResponse: _TypeAlias = ReadCasesResponse  # noqa: Y015
 
 @_typing.final
 class RefusedLine(_message.Message):
-    """A line that makes no case."""
+    """A line from which no case could be made."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -295,9 +295,9 @@ class RefusedLine(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     line: _builtins.int
-    """From 1."""
+    """Its number, from 1."""
     text: _builtins.str
-    """It, cut off."""
+    """The line, cut off."""
     reason: _builtins.str
     def __init__(
         self,
@@ -326,7 +326,7 @@ class GetInputsRequest(_message.Message):
     case: _builtins.str
     seed: _builtins.int
     definition: _builtins.str
-    """Of a case of one's own."""
+    """Definition of a case of the caller's own."""
     def __init__(
         self,
         *,
@@ -374,7 +374,7 @@ class GetGoldenRequest(_message.Message):
     case: _builtins.str
     seed: _builtins.int
     definition: _builtins.str
-    """Of a case of one's own."""
+    """Definition of a case of the caller's own."""
     def __init__(
         self,
         *,
@@ -445,14 +445,16 @@ class SubmitOutputsRequest(_message.Message):
     case: _builtins.str
     seed: _builtins.int
     definition: _builtins.str
-    """Of a case of one's own."""
+    """Definition of a case of the caller's own."""
     @_builtins.property
     def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """SHA-256 of each output, by its name: 64 hexadecimal digits. docs/reference/conformance-service.md says what is hashed."""
+        """SHA-256 of each output, by its name: 64 hexadecimal digits. docs/reference/conformance-service.md defines the
+        hashed bytes.
+        """
 
     @_builtins.property
     def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """As VerifyRequest has them."""
+        """As in VerifyRequest."""
 
     @_builtins.property
     def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -540,22 +542,24 @@ class VerifyRequest(_message.Message):
     case: _builtins.str
     seed: _builtins.int
     code: _builtins.str
-    """The status that the call was refused with, its name or number; empty where it was not."""
+    """Status with which the call was rejected, its name or number; empty where it was not."""
     data: _builtins.bytes
     """A piece of an .npz: an array for each output, by its name; bits of BF16 as uint16."""
     definition: _builtins.str
-    """Of a case of one's own."""
+    """Definition of a case of the caller's own."""
     @_builtins.property
     def digests(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Of outputs that the .npz lacks, as SubmitOutputs has them."""
+        """Digests of outputs that the .npz lacks, as in SubmitOutputs."""
 
     @_builtins.property
     def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Standards of vendors and libraries that are told beside the layers, by name: docs/reference/conformance-verdicts.md."""
+        """Standards of vendors and libraries that are reported beside the layers, by name:
+        docs/reference/conformance-verdicts.md.
+        """
 
     @_builtins.property
     def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The same, and an output that one of them applies to fails unless it meets it."""
+        """The same; an output that does not meet an applicable standard fails."""
 
     def __init__(
         self,
@@ -590,9 +594,9 @@ class VerifyResponse(_message.Message):
     status: _builtins.str
     """PASSED, FAILED, ..."""
     reason: _builtins.str
-    """In one sentence."""
+    """Reason, in one sentence."""
     verdict: _builtins.str
-    """The whole verdict, JSON."""
+    """The complete verdict, JSON."""
     def __init__(
         self,
         *,
@@ -627,32 +631,32 @@ class RunSuiteRequest(_message.Message):
     ACCURACY_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     suite: _builtins.str
-    """One of this service; with definitions, a name of the caller's for them."""
+    """A suite of this service; with definitions, the caller's name for them."""
     seed: _builtins.int
     target: _builtins.str
-    """What is tried, by a name of the caller's: letters, digits and ._:/@+-."""
+    """The caller's name for the target: letters, digits and ._:/@+-."""
     profile: _builtins.str
     """Only cases of this profile; empty means of all."""
     operator: _builtins.str
     """Only cases of this operator; empty means of all."""
     match: _builtins.str
-    """Only cases whose id, source or tag is like it (*, ?); empty means all."""
+    """Only cases whose id, source or tag matches this pattern (*, ?); empty means all."""
     repeats: _builtins.int
     """Equal calls of each case, whose bits must be equal, up to 10; 0 means 1."""
     deterministic_level: _builtins.str
-    """Of the sessions: OFF, DETERMINISTIC, STRONG or BATCH; empty means OFF, a session's default."""
+    """Level of the sessions: OFF, DETERMINISTIC, STRONG or BATCH; empty means OFF, a session's default."""
     accuracy: _builtins.str
-    """As OpenSessionRequest has them."""
+    """As in OpenSessionRequest."""
     documented_rules: _builtins.str
     @_builtins.property
     def standards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """As VerifyRequest has them."""
+        """As in VerifyRequest."""
 
     @_builtins.property
     def gates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def definitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The cases, if they are the caller's own: up to 400."""
+        """Definitions of the caller's own cases, up to 400."""
 
     def __init__(
         self,
@@ -707,7 +711,7 @@ class GetRunRequest(_message.Message):
     WAIT_S_FIELD_NUMBER: _builtins.int
     run: _builtins.str
     wait_s: _builtins.float
-    """Waits for the end of the run, so many seconds at most, up to 60."""
+    """Longest wait for the end of the run, seconds, up to 60."""
     def __init__(
         self,
         *,
@@ -789,9 +793,9 @@ class ListRunsRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     target: _builtins.str
-    """Only runs on this one; empty means on all."""
+    """Only runs on this target; empty means on all."""
     cursor: _builtins.str
-    """Of the page before this one; empty means the newest."""
+    """Cursor of the previous page; empty means the newest."""
     limit: _builtins.int
     """Runs at most, up to 200; 0 means 20."""
     def __init__(
@@ -816,7 +820,7 @@ class ListRunsResponse(_message.Message):
     RUNS_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
-    """Asks for older ones; empty where there is none."""
+    """Cursor of the next page; empty where there is none."""
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Run]: ...
     def __init__(
@@ -843,9 +847,9 @@ class ListResultsRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     run: _builtins.str
     status: _builtins.str
-    """Only cases with this status, such as FAILED; empty means with any."""
+    """Only cases with this status, such as FAILED; empty means any."""
     cursor: _builtins.str
-    """Of the page before this one; empty means the first."""
+    """Cursor of the previous page; empty means the first page."""
     limit: _builtins.int
     """Results at most, up to 1000; 0 means 100."""
     def __init__(
@@ -871,10 +875,10 @@ class ListResultsResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
-    """Asks for the next ones; empty where there is none."""
+    """Cursor of the next page; empty where there is none."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaseResult]:
-        """Fewer than asked for where verdicts are long."""
+        """Fewer than requested where verdicts are long."""
 
     def __init__(
         self,
@@ -927,36 +931,36 @@ class Run(_message.Message):
     suite: _builtins.str
     seed: _builtins.int
     digest: _builtins.str
-    """Of the whole suite: equal digests are equal cases."""
+    """Digest of the whole suite: equal digests mean equal cases."""
     profile: _builtins.str
     operator: _builtins.str
     match: _builtins.str
     state: _builtins.str
     """RUNNING, ENDED, CANCELLED, FAILED, or INTERRUPTED by the end of the service."""
     reason: _builtins.str
-    """Why it failed."""
+    """Reason of a failure."""
     cases: _builtins.int
-    """Cases that are chosen; 0 until the suite is made."""
+    """Selected cases; 0 until the suite is made."""
     judged: _builtins.int
-    """Cases that are judged so far."""
+    """Cases judged so far."""
     worst: _builtins.float
-    """The greatest used fraction of a tolerance among outputs that are right."""
+    """The greatest used fraction of a tolerance among correct outputs."""
     created_at: _builtins.float
     ended_at: _builtins.float
     repeats: _builtins.int
-    """0 of a run that is REPORTED."""
+    """0 for a run that is REPORTED."""
     deterministic_level: _builtins.str
-    """Empty of a run that is REPORTED."""
+    """Empty for a run that is REPORTED."""
     stage: _builtins.str
-    """WAITING for its turn, MAKING_SUITE or TRYING; empty where this process of the service does not carry it out."""
+    """WAITING for its turn, MAKING_SUITE or TRYING; empty where this process of the service does not execute it."""
     case: _builtins.str
-    """The first case of those at work."""
+    """The oldest case in progress."""
     origin: _builtins.str
     """DEVICE, or REPORTED: judged elsewhere."""
     tool: _builtins.str
-    """What judged it elsewhere, as its reporter says."""
+    """The tool that judged it elsewhere, as reported."""
     accuracy: _builtins.str
-    """Of the sessions; empty of a run that is REPORTED."""
+    """Of the sessions; empty for a run that is REPORTED."""
     documented_rules: _builtins.str
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatusCount]: ...
@@ -1043,10 +1047,10 @@ class CaseResult(_message.Message):
     worst: _builtins.float
     """The greatest used fraction of its tolerance, at most 1e9."""
     seconds: _builtins.float
-    """From the call to its end."""
+    """Seconds from the call to its end."""
     verdict: _builtins.str
-    """The whole verdict, JSON, with the call's broken rules of the vendor's page as `warnings`; empty of a case that passed
-    without one.
+    """The complete verdict, JSON, with the call's broken rules of the vendor's page as `warnings`; empty for a case
+    that passed without one.
     """
     def __init__(
         self,
@@ -1077,14 +1081,14 @@ class ReportRunRequest(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     RESULTS_FIELD_NUMBER: _builtins.int
     target: _builtins.str
-    """What was tried, by a name of the caller's: letters, digits and ._:/@+-."""
+    """The caller's name for the target: letters, digits and ._:/@+-."""
     suite: _builtins.str
-    """Its name, also of a suite that the service does not know."""
+    """Name of the suite, which the service need not have."""
     seed: _builtins.int
     digest: _builtins.str
-    """Of the whole suite: "sha256:" and 64 hexadecimal digits."""
+    """Digest of the whole suite: "sha256:" and 64 hexadecimal digits."""
     tool: _builtins.str
-    """What judged: a program and its version."""
+    """Program that judged the outputs, and its version."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaseResult]:
         """In the suite's order, each case once; at most 20,000 in all messages."""
@@ -1134,9 +1138,9 @@ class SetBaselineRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     RUN_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Letters, digits and ._+-, but no 16 hexadecimal digits, which name a run."""
+    """Letters, digits and ._+-, but not 16 hexadecimal digits, which name a run."""
     run: _builtins.str
-    """Its id, or the name of another baseline."""
+    """Id of the run, or the name of another baseline."""
     def __init__(
         self,
         *,
@@ -1232,7 +1236,7 @@ class DeleteBaselineResponse(_message.Message):
     BASELINE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def baseline(self) -> Global___Baseline:
-        """As it was."""
+        """The deleted baseline."""
 
     def __init__(
         self,
@@ -1254,7 +1258,7 @@ class CompareRunsRequest(_message.Message):
     BEFORE_FIELD_NUMBER: _builtins.int
     NOW_FIELD_NUMBER: _builtins.int
     before: _builtins.str
-    """The earlier run, by its id or the name of a baseline."""
+    """The earlier run: its id or the name of a baseline."""
     now: _builtins.str
     def __init__(
         self,
@@ -1285,24 +1289,24 @@ class CompareRunsResponse(_message.Message):
     same_suite: _builtins.bool
     """Whether both are of suites with equal digests."""
     missing: _builtins.int
-    """How many of the earlier run's cases were not chosen now."""
+    """Number of the earlier run's cases that are not selected now."""
     @_builtins.property
     def before(self) -> Global___Run: ...
     @_builtins.property
     def now(self) -> Global___Run: ...
     @_builtins.property
     def new_failures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Cases that fail, and did not or were not tried before."""
+        """Cases that fail now, and did not fail or were not tried before."""
 
     @_builtins.property
     def fixed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def newly_skipped(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Cases that were judged before and are left out now."""
+        """Cases that were judged before and are skipped now."""
 
     @_builtins.property
     def drifts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Drift]:
-        """Cases that pass as before, but use more of their tolerance, by a quarter of it at least; the largest first."""
+        """Cases that pass both times, but use more of their tolerance now, by a quarter of it at least; the largest first."""
 
     def __init__(
         self,
@@ -1333,7 +1337,7 @@ class Baseline(_message.Message):
     SET_AT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     run: _builtins.str
-    """Its id."""
+    """Id of the run."""
     set_at: _builtins.float
     def __init__(
         self,

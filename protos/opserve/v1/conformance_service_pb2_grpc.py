@@ -26,15 +26,16 @@ if _version_not_supported:
 
 
 class ConformanceServiceStub(object):
-    """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/reference/conformance-service.md.
+    """Verdicts on outputs of other implementations: cases, their inputs, expected values, and judgements. See
+    docs/reference/conformance-service.md.
 
-    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
-    on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/reference/conformance-cases.md describes, in place of suite and case.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
-    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md.
+    Expected values are computed on a device of the profile `reference`, in a session of the caller's: its quotas
+    apply.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON
+    that docs/reference/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, an
+    invalid definition, or one of a call without the stated outcome; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     def __init__(self, channel):
@@ -136,15 +137,16 @@ class ConformanceServiceStub(object):
 
 
 class ConformanceServiceServicer(object):
-    """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/reference/conformance-service.md.
+    """Verdicts on outputs of other implementations: cases, their inputs, expected values, and judgements. See
+    docs/reference/conformance-service.md.
 
-    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
-    on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/reference/conformance-cases.md describes, in place of suite and case.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
-    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md.
+    Expected values are computed on a device of the profile `reference`, in a session of the caller's: its quotas
+    apply.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON
+    that docs/reference/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, an
+    invalid definition, or one of a call without the stated outcome; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     def ListSuites(self, request, context):
@@ -167,62 +169,63 @@ class ConformanceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReadCases(self, request, context):
-        """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
-        why another makes none.
+        """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: the cases, and the
+        lines that could not be converted with the reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetInputs(self, request, context):
-        """Brings the inputs of a case: an .npz in pieces. Whoever draws them alone needs none of it.
+        """Returns the inputs of a case: an .npz in pieces. A client that draws the inputs itself does not need them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetGolden(self, request, context):
-        """Brings what each output must be, in float64: an .npz in pieces. `values.NAME` holds the values, `magnitudes.NAME` the
-        same sums over magnitudes.
+        """Returns the expected value of each output in float64: an .npz in pieces. `values.NAME` has the values,
+        `magnitudes.NAME` the same sums over magnitudes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SubmitOutputs(self, request, context):
-        """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
-        lacks: Verify then takes those, and the digests of the others.
+        """Returns the verdict on outputs that the tenant has sent before, by their digests, or the names of those that the
+        service lacks: Verify then takes those, and the digests of the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request_iterator, context):
-        """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
-        Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
+        """Judges outputs of a case: the first message names the case, and all have pieces of an .npz.
+        Errors: NOT_FOUND (107017) also where the service lacks an output given only by its digest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RunSuite(self, request, context):
-        """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
-        without its caller. Runs and their results are kept, for their tenant alone.
-        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
+        """Tries a suite on devices of this service, each case on its profile. The call returns at once; the run continues
+        without its caller. Runs and their results are kept, for their tenant only.
+        Errors: RESOURCE_EXHAUSTED (207012) too many runs of the tenant are active; UNIMPLEMENTED (200001) there is no
+        store.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """Tells how far a run is. Whoever lost its answer asks again, from wherever.
+        """Returns the state of a run. A client that lost the answer can call it again, from any connection.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """Ends a run; what is judged stays.
+        """Ends a run; results so far are kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -236,15 +239,15 @@ class ConformanceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListResults(self, request, context):
-        """Lists what became of a run's cases, in the suite's order.
+        """Lists the results of a run, in the suite's order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportRun(self, request_iterator, context):
-        """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
-        what was tried, all have results. All of it is kept, or nothing.
+        """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`: the first message describes the
+        run, all have results. The run is kept completely or not at all.
         Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -252,8 +255,8 @@ class ConformanceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetBaseline(self, request, context):
-        """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
-        is asked for, the name stands for it.
+        """Names a run that has ended, or moves a name to another run. A named run is not deleted automatically, and the
+        name can replace the id of a run in any request.
         Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -268,14 +271,14 @@ class ConformanceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteBaseline(self, request, context):
-        """Takes a name away; its run stays as long as others of its age.
+        """Removes a name; its run is kept as long as others of its age.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CompareRuns(self, request, context):
-        """Tells how a run differs from an earlier one.
+        """Returns the differences between a run and an earlier one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -383,15 +386,16 @@ def add_ConformanceServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ConformanceService(object):
-    """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/reference/conformance-service.md.
+    """Verdicts on outputs of other implementations: cases, their inputs, expected values, and judgements. See
+    docs/reference/conformance-service.md.
 
-    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
-    on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/reference/conformance-cases.md describes, in place of suite and case.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
-    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md.
+    Expected values are computed on a device of the profile `reference`, in a session of the caller's: its quotas
+    apply.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON
+    that docs/reference/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, an
+    invalid definition, or one of a call without the stated outcome; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     @staticmethod

@@ -27,15 +27,16 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ConformanceServiceStub:
-    """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/reference/conformance-service.md.
+    """Verdicts on outputs of other implementations: cases, their inputs, expected values, and judgements. See
+    docs/reference/conformance-service.md.
 
-    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
-    on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/reference/conformance-cases.md describes, in place of suite and case.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
-    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md.
+    Expected values are computed on a device of the profile `reference`, in a session of the caller's: its quotas
+    apply.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON
+    that docs/reference/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, an
+    invalid definition, or one of a call without the stated outcome; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     @_typing.overload
@@ -47,64 +48,66 @@ class ConformanceServiceStub:
     """Lists cases of a suite, in its order."""
     GetCase: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.GetCaseRequest, _conformance_service_pb2.GetCaseResponse]
     ReadCases: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ReadCasesRequest, _conformance_service_pb2.ReadCasesResponse]
-    """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
-    why another makes none.
+    """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: the cases, and the
+    lines that could not be converted with the reason.
     """
     GetInputs: _grpc.UnaryStreamMultiCallable[_conformance_service_pb2.GetInputsRequest, _conformance_service_pb2.GetInputsResponse]
-    """Brings the inputs of a case: an .npz in pieces. Whoever draws them alone needs none of it."""
+    """Returns the inputs of a case: an .npz in pieces. A client that draws the inputs itself does not need them."""
     GetGolden: _grpc.UnaryStreamMultiCallable[_conformance_service_pb2.GetGoldenRequest, _conformance_service_pb2.GetGoldenResponse]
-    """Brings what each output must be, in float64: an .npz in pieces. `values.NAME` holds the values, `magnitudes.NAME` the
-    same sums over magnitudes.
+    """Returns the expected value of each output in float64: an .npz in pieces. `values.NAME` has the values,
+    `magnitudes.NAME` the same sums over magnitudes.
     """
     SubmitOutputs: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.SubmitOutputsRequest, _conformance_service_pb2.SubmitOutputsResponse]
-    """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
-    lacks: Verify then takes those, and the digests of the others.
+    """Returns the verdict on outputs that the tenant has sent before, by their digests, or the names of those that the
+    service lacks: Verify then takes those, and the digests of the others.
     """
     Verify: _grpc.StreamUnaryMultiCallable[_conformance_service_pb2.VerifyRequest, _conformance_service_pb2.VerifyResponse]
-    """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
-    Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
+    """Judges outputs of a case: the first message names the case, and all have pieces of an .npz.
+    Errors: NOT_FOUND (107017) also where the service lacks an output given only by its digest.
     """
     RunSuite: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]
-    """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
-    without its caller. Runs and their results are kept, for their tenant alone.
-    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
+    """Tries a suite on devices of this service, each case on its profile. The call returns at once; the run continues
+    without its caller. Runs and their results are kept, for their tenant only.
+    Errors: RESOURCE_EXHAUSTED (207012) too many runs of the tenant are active; UNIMPLEMENTED (200001) there is no
+    store.
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.GetRunRequest, _conformance_service_pb2.GetRunResponse]
-    """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
+    """Returns the state of a run. A client that lost the answer can call it again, from any connection."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.CancelRunRequest, _conformance_service_pb2.CancelRunResponse]
-    """Ends a run; what is judged stays."""
+    """Ends a run; results so far are kept."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListRunsRequest, _conformance_service_pb2.ListRunsResponse]
     """Lists the tenant's runs, the newest first."""
     ListResults: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListResultsRequest, _conformance_service_pb2.ListResultsResponse]
-    """Lists what became of a run's cases, in the suite's order."""
+    """Lists the results of a run, in the suite's order."""
     ReportRun: _grpc.StreamUnaryMultiCallable[_conformance_service_pb2.ReportRunRequest, _conformance_service_pb2.ReportRunResponse]
-    """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
-    what was tried, all have results. All of it is kept, or nothing.
+    """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`: the first message describes the
+    run, all have results. The run is kept completely or not at all.
     Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
     """
     SetBaseline: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.SetBaselineRequest, _conformance_service_pb2.SetBaselineResponse]
-    """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
-    is asked for, the name stands for it.
+    """Names a run that has ended, or moves a name to another run. A named run is not deleted automatically, and the
+    name can replace the id of a run in any request.
     Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
     """
     ListBaselines: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.ListBaselinesRequest, _conformance_service_pb2.ListBaselinesResponse]
     """Lists the tenant's baselines by name."""
     DeleteBaseline: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.DeleteBaselineRequest, _conformance_service_pb2.DeleteBaselineResponse]
-    """Takes a name away; its run stays as long as others of its age."""
+    """Removes a name; its run is kept as long as others of its age."""
     CompareRuns: _grpc.UnaryUnaryMultiCallable[_conformance_service_pb2.CompareRunsRequest, _conformance_service_pb2.CompareRunsResponse]
-    """Tells how a run differs from an earlier one."""
+    """Returns the differences between a run and an earlier one."""
 
 @_typing.type_check_only
 class ConformanceServiceAsyncStub(ConformanceServiceStub):
-    """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/reference/conformance-service.md.
+    """Verdicts on outputs of other implementations: cases, their inputs, expected values, and judgements. See
+    docs/reference/conformance-service.md.
 
-    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
-    on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/reference/conformance-cases.md describes, in place of suite and case.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
-    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md.
+    Expected values are computed on a device of the profile `reference`, in a session of the caller's: its quotas
+    apply.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON
+    that docs/reference/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, an
+    invalid definition, or one of a call without the stated outcome; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -113,63 +116,65 @@ class ConformanceServiceAsyncStub(ConformanceServiceStub):
     """Lists cases of a suite, in its order."""
     GetCase: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.GetCaseRequest, _conformance_service_pb2.GetCaseResponse]  # type: ignore[assignment]
     ReadCases: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ReadCasesRequest, _conformance_service_pb2.ReadCasesResponse]  # type: ignore[assignment]
-    """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
-    why another makes none.
+    """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: the cases, and the
+    lines that could not be converted with the reason.
     """
     GetInputs: _aio.UnaryStreamMultiCallable[_conformance_service_pb2.GetInputsRequest, _conformance_service_pb2.GetInputsResponse]  # type: ignore[assignment]
-    """Brings the inputs of a case: an .npz in pieces. Whoever draws them alone needs none of it."""
+    """Returns the inputs of a case: an .npz in pieces. A client that draws the inputs itself does not need them."""
     GetGolden: _aio.UnaryStreamMultiCallable[_conformance_service_pb2.GetGoldenRequest, _conformance_service_pb2.GetGoldenResponse]  # type: ignore[assignment]
-    """Brings what each output must be, in float64: an .npz in pieces. `values.NAME` holds the values, `magnitudes.NAME` the
-    same sums over magnitudes.
+    """Returns the expected value of each output in float64: an .npz in pieces. `values.NAME` has the values,
+    `magnitudes.NAME` the same sums over magnitudes.
     """
     SubmitOutputs: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.SubmitOutputsRequest, _conformance_service_pb2.SubmitOutputsResponse]  # type: ignore[assignment]
-    """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
-    lacks: Verify then takes those, and the digests of the others.
+    """Returns the verdict on outputs that the tenant has sent before, by their digests, or the names of those that the
+    service lacks: Verify then takes those, and the digests of the others.
     """
     Verify: _aio.StreamUnaryMultiCallable[_conformance_service_pb2.VerifyRequest, _conformance_service_pb2.VerifyResponse]  # type: ignore[assignment]
-    """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
-    Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
+    """Judges outputs of a case: the first message names the case, and all have pieces of an .npz.
+    Errors: NOT_FOUND (107017) also where the service lacks an output given only by its digest.
     """
     RunSuite: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.RunSuiteRequest, _conformance_service_pb2.RunSuiteResponse]  # type: ignore[assignment]
-    """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
-    without its caller. Runs and their results are kept, for their tenant alone.
-    Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
+    """Tries a suite on devices of this service, each case on its profile. The call returns at once; the run continues
+    without its caller. Runs and their results are kept, for their tenant only.
+    Errors: RESOURCE_EXHAUSTED (207012) too many runs of the tenant are active; UNIMPLEMENTED (200001) there is no
+    store.
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.GetRunRequest, _conformance_service_pb2.GetRunResponse]  # type: ignore[assignment]
-    """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
+    """Returns the state of a run. A client that lost the answer can call it again, from any connection."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.CancelRunRequest, _conformance_service_pb2.CancelRunResponse]  # type: ignore[assignment]
-    """Ends a run; what is judged stays."""
+    """Ends a run; results so far are kept."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListRunsRequest, _conformance_service_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists the tenant's runs, the newest first."""
     ListResults: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListResultsRequest, _conformance_service_pb2.ListResultsResponse]  # type: ignore[assignment]
-    """Lists what became of a run's cases, in the suite's order."""
+    """Lists the results of a run, in the suite's order."""
     ReportRun: _aio.StreamUnaryMultiCallable[_conformance_service_pb2.ReportRunRequest, _conformance_service_pb2.ReportRunResponse]  # type: ignore[assignment]
-    """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
-    what was tried, all have results. All of it is kept, or nothing.
+    """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`: the first message describes the
+    run, all have results. The run is kept completely or not at all.
     Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
     """
     SetBaseline: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.SetBaselineRequest, _conformance_service_pb2.SetBaselineResponse]  # type: ignore[assignment]
-    """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
-    is asked for, the name stands for it.
+    """Names a run that has ended, or moves a name to another run. A named run is not deleted automatically, and the
+    name can replace the id of a run in any request.
     Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
     """
     ListBaselines: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.ListBaselinesRequest, _conformance_service_pb2.ListBaselinesResponse]  # type: ignore[assignment]
     """Lists the tenant's baselines by name."""
     DeleteBaseline: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.DeleteBaselineRequest, _conformance_service_pb2.DeleteBaselineResponse]  # type: ignore[assignment]
-    """Takes a name away; its run stays as long as others of its age."""
+    """Removes a name; its run is kept as long as others of its age."""
     CompareRuns: _aio.UnaryUnaryMultiCallable[_conformance_service_pb2.CompareRunsRequest, _conformance_service_pb2.CompareRunsResponse]  # type: ignore[assignment]
-    """Tells how a run differs from an earlier one."""
+    """Returns the differences between a run and an earlier one."""
 
 class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Verdicts on outputs that somebody else's implementation computed: cases, their inputs, what must come out, and whether
-    it did. See docs/reference/conformance-service.md.
+    """Verdicts on outputs of other implementations: cases, their inputs, expected values, and judgements. See
+    docs/reference/conformance-service.md.
 
-    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md. Golden values are computed
-    on a device of the profile `reference`, in a session of the caller's: its quotas count.
-    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON that
-    docs/reference/conformance-cases.md describes, in place of suite and case.
-    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, a
-    definition that is none, or one of a call that does not do what it says; RESOURCE_EXHAUSTED (207012) a case too large.
+    Cases are those of docs/reference/conformance-cases.md, verdicts those of docs/reference/conformance-verdicts.md.
+    Expected values are computed on a device of the profile `reference`, in a session of the caller's: its quotas
+    apply.
+    A case is named by its id in a suite that a seed makes, or is the caller's own: its definition, the line of JSON
+    that docs/reference/conformance-cases.md describes, in place of suite and case.
+    Errors of all: NOT_FOUND (107017) no such suite, case or run; INVALID_ARGUMENT (100000) a value out of bounds, an
+    invalid definition, or one of a call without the stated outcome; RESOURCE_EXHAUSTED (207012) a case too large.
     """
 
     @_abc_1.abstractmethod
@@ -200,8 +205,8 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.ReadCasesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.ReadCasesResponse, _abc.Awaitable[_conformance_service_pb2.ReadCasesResponse]]:
-        """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: what each line makes, and
-        why another makes none.
+        """Reads cases from problem strings of benchdnn, command lines of MIOpenDriver, or definitions: the cases, and the
+        lines that could not be converted with the reason.
         """
 
     @_abc_1.abstractmethod
@@ -210,7 +215,7 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.GetInputsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_conformance_service_pb2.GetInputsResponse], _abc.AsyncIterator[_conformance_service_pb2.GetInputsResponse]]:
-        """Brings the inputs of a case: an .npz in pieces. Whoever draws them alone needs none of it."""
+        """Returns the inputs of a case: an .npz in pieces. A client that draws the inputs itself does not need them."""
 
     @_abc_1.abstractmethod
     def GetGolden(
@@ -218,8 +223,8 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.GetGoldenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_conformance_service_pb2.GetGoldenResponse], _abc.AsyncIterator[_conformance_service_pb2.GetGoldenResponse]]:
-        """Brings what each output must be, in float64: an .npz in pieces. `values.NAME` holds the values, `magnitudes.NAME` the
-        same sums over magnitudes.
+        """Returns the expected value of each output in float64: an .npz in pieces. `values.NAME` has the values,
+        `magnitudes.NAME` the same sums over magnitudes.
         """
 
     @_abc_1.abstractmethod
@@ -228,8 +233,8 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.SubmitOutputsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.SubmitOutputsResponse, _abc.Awaitable[_conformance_service_pb2.SubmitOutputsResponse]]:
-        """Tells the verdict on outputs that the service has had of the tenant before, by their digests, or which of them it
-        lacks: Verify then takes those, and the digests of the others.
+        """Returns the verdict on outputs that the tenant has sent before, by their digests, or the names of those that the
+        service lacks: Verify then takes those, and the digests of the others.
         """
 
     @_abc_1.abstractmethod
@@ -238,8 +243,8 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_conformance_service_pb2.VerifyRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.VerifyResponse, _abc.Awaitable[_conformance_service_pb2.VerifyResponse]]:
-        """Judges outputs of a case: the first message says of which, and all have pieces of an .npz.
-        Errors: NOT_FOUND (107017) also where the service lacks an output of which only the digest came.
+        """Judges outputs of a case: the first message names the case, and all have pieces of an .npz.
+        Errors: NOT_FOUND (107017) also where the service lacks an output given only by its digest.
         """
 
     @_abc_1.abstractmethod
@@ -248,9 +253,10 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.RunSuiteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.RunSuiteResponse, _abc.Awaitable[_conformance_service_pb2.RunSuiteResponse]]:
-        """Tries a suite on devices of this service, each case on its profile. The answer comes at once; the run goes on
-        without its caller. Runs and their results are kept, for their tenant alone.
-        Errors: RESOURCE_EXHAUSTED (207012) too many of the tenant's are at work; UNIMPLEMENTED (200001) there is no store.
+        """Tries a suite on devices of this service, each case on its profile. The call returns at once; the run continues
+        without its caller. Runs and their results are kept, for their tenant only.
+        Errors: RESOURCE_EXHAUSTED (207012) too many runs of the tenant are active; UNIMPLEMENTED (200001) there is no
+        store.
         """
 
     @_abc_1.abstractmethod
@@ -259,7 +265,7 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.GetRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.GetRunResponse, _abc.Awaitable[_conformance_service_pb2.GetRunResponse]]:
-        """Tells how far a run is. Whoever lost its answer asks again, from wherever."""
+        """Returns the state of a run. A client that lost the answer can call it again, from any connection."""
 
     @_abc_1.abstractmethod
     def CancelRun(
@@ -267,7 +273,7 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.CancelRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.CancelRunResponse, _abc.Awaitable[_conformance_service_pb2.CancelRunResponse]]:
-        """Ends a run; what is judged stays."""
+        """Ends a run; results so far are kept."""
 
     @_abc_1.abstractmethod
     def ListRuns(
@@ -283,7 +289,7 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.ListResultsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.ListResultsResponse, _abc.Awaitable[_conformance_service_pb2.ListResultsResponse]]:
-        """Lists what became of a run's cases, in the suite's order."""
+        """Lists the results of a run, in the suite's order."""
 
     @_abc_1.abstractmethod
     def ReportRun(
@@ -291,8 +297,8 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_conformance_service_pb2.ReportRunRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.ReportRunResponse, _abc.Awaitable[_conformance_service_pb2.ReportRunResponse]]:
-        """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`, to the tenant's: the first message says
-        what was tried, all have results. All of it is kept, or nothing.
+        """Adds a run whose cases were tried and judged elsewhere, as by `opserve conform`: the first message describes the
+        run, all have results. The run is kept completely or not at all.
         Errors: RESOURCE_EXHAUSTED (207012) it is too large; UNIMPLEMENTED (200001) there is no store.
         """
 
@@ -302,8 +308,8 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.SetBaselineRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.SetBaselineResponse, _abc.Awaitable[_conformance_service_pb2.SetBaselineResponse]]:
-        """Gives a name to a run that has ended, or a name to another run. A run with a name is not forgotten, and wherever a run
-        is asked for, the name stands for it.
+        """Names a run that has ended, or moves a name to another run. A named run is not deleted automatically, and the
+        name can replace the id of a run in any request.
         Errors: RESOURCE_EXHAUSTED (207012) the tenant has too many names.
         """
 
@@ -321,7 +327,7 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.DeleteBaselineRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.DeleteBaselineResponse, _abc.Awaitable[_conformance_service_pb2.DeleteBaselineResponse]]:
-        """Takes a name away; its run stays as long as others of its age."""
+        """Removes a name; its run is kept as long as others of its age."""
 
     @_abc_1.abstractmethod
     def CompareRuns(
@@ -329,6 +335,6 @@ class ConformanceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _conformance_service_pb2.CompareRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_conformance_service_pb2.CompareRunsResponse, _abc.Awaitable[_conformance_service_pb2.CompareRunsResponse]]:
-        """Tells how a run differs from an earlier one."""
+        """Returns the differences between a run and an earlier one."""
 
 def add_ConformanceServiceServicer_to_server(servicer: ConformanceServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

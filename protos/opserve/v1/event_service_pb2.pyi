@@ -25,7 +25,7 @@ class CreateEventRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     event: _builtins.int
-    """Handle for the new event, greater than every one before it. 0 lets the server choose."""
+    """Handle for the new event, greater than every earlier one. 0 lets the server choose."""
     request_id: _builtins.str
     def __init__(
         self,

@@ -89,22 +89,22 @@ class EventServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RecordEvent(self, request, context):
-        """Records what is submitted on the stream so far. A new record replaces the one before.
+        """Records the work submitted on the stream so far. A new record replaces the previous one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamWaitEvent(self, request, context):
-        """Makes the stream wait for the event's latest record at the time of this call; a later record changes
-        nothing. An event that was never recorded does not hold the stream up.
+        """Makes the stream wait for the event's latest record at the time of this call; a later record changes nothing. An
+        event that was never recorded does not delay the stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def QueryEvent(self, request, context):
-        """Tells whether the event's latest record is done. An event that was never recorded is complete.
+        """Returns whether the event's latest record is done. An event that was never recorded is complete.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -118,7 +118,7 @@ class EventServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def EventElapsedTime(self, request, context):
-        """Milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
+        """Returns the milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
         107006 one whose record is not done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -36,17 +36,17 @@ class EventServiceStub:
     CreateEvent: _grpc.UnaryUnaryMultiCallable[_event_service_pb2.CreateEventRequest, _event_service_pb2.CreateEventResponse]
     DestroyEvent: _grpc.UnaryUnaryMultiCallable[_event_service_pb2.DestroyEventRequest, _event_service_pb2.DestroyEventResponse]
     RecordEvent: _grpc.UnaryUnaryMultiCallable[_event_service_pb2.RecordEventRequest, _event_service_pb2.RecordEventResponse]
-    """Records what is submitted on the stream so far. A new record replaces the one before."""
+    """Records the work submitted on the stream so far. A new record replaces the previous one."""
     StreamWaitEvent: _grpc.UnaryUnaryMultiCallable[_event_service_pb2.StreamWaitEventRequest, _event_service_pb2.StreamWaitEventResponse]
-    """Makes the stream wait for the event's latest record at the time of this call; a later record changes
-    nothing. An event that was never recorded does not hold the stream up.
+    """Makes the stream wait for the event's latest record at the time of this call; a later record changes nothing. An
+    event that was never recorded does not delay the stream.
     """
     QueryEvent: _grpc.UnaryUnaryMultiCallable[_event_service_pb2.QueryEventRequest, _event_service_pb2.QueryEventResponse]
-    """Tells whether the event's latest record is done. An event that was never recorded is complete."""
+    """Returns whether the event's latest record is done. An event that was never recorded is complete."""
     SynchronizeEvent: _grpc.UnaryUnaryMultiCallable[_event_service_pb2.SynchronizeEventRequest, _event_service_pb2.SynchronizeEventResponse]
     """Waits for the event's latest record. Errors: DEADLINE_EXCEEDED (507047)."""
     EventElapsedTime: _grpc.UnaryUnaryMultiCallable[_event_service_pb2.EventElapsedTimeRequest, _event_service_pb2.EventElapsedTimeResponse]
-    """Milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
+    """Returns the milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
     107006 one whose record is not done.
     """
 
@@ -58,17 +58,17 @@ class EventServiceAsyncStub(EventServiceStub):
     CreateEvent: _aio.UnaryUnaryMultiCallable[_event_service_pb2.CreateEventRequest, _event_service_pb2.CreateEventResponse]  # type: ignore[assignment]
     DestroyEvent: _aio.UnaryUnaryMultiCallable[_event_service_pb2.DestroyEventRequest, _event_service_pb2.DestroyEventResponse]  # type: ignore[assignment]
     RecordEvent: _aio.UnaryUnaryMultiCallable[_event_service_pb2.RecordEventRequest, _event_service_pb2.RecordEventResponse]  # type: ignore[assignment]
-    """Records what is submitted on the stream so far. A new record replaces the one before."""
+    """Records the work submitted on the stream so far. A new record replaces the previous one."""
     StreamWaitEvent: _aio.UnaryUnaryMultiCallable[_event_service_pb2.StreamWaitEventRequest, _event_service_pb2.StreamWaitEventResponse]  # type: ignore[assignment]
-    """Makes the stream wait for the event's latest record at the time of this call; a later record changes
-    nothing. An event that was never recorded does not hold the stream up.
+    """Makes the stream wait for the event's latest record at the time of this call; a later record changes nothing. An
+    event that was never recorded does not delay the stream.
     """
     QueryEvent: _aio.UnaryUnaryMultiCallable[_event_service_pb2.QueryEventRequest, _event_service_pb2.QueryEventResponse]  # type: ignore[assignment]
-    """Tells whether the event's latest record is done. An event that was never recorded is complete."""
+    """Returns whether the event's latest record is done. An event that was never recorded is complete."""
     SynchronizeEvent: _aio.UnaryUnaryMultiCallable[_event_service_pb2.SynchronizeEventRequest, _event_service_pb2.SynchronizeEventResponse]  # type: ignore[assignment]
     """Waits for the event's latest record. Errors: DEADLINE_EXCEEDED (507047)."""
     EventElapsedTime: _aio.UnaryUnaryMultiCallable[_event_service_pb2.EventElapsedTimeRequest, _event_service_pb2.EventElapsedTimeResponse]  # type: ignore[assignment]
-    """Milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
+    """Returns the milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
     107006 one whose record is not done.
     """
 
@@ -95,7 +95,7 @@ class EventServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _event_service_pb2.RecordEventRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_event_service_pb2.RecordEventResponse, _abc.Awaitable[_event_service_pb2.RecordEventResponse]]:
-        """Records what is submitted on the stream so far. A new record replaces the one before."""
+        """Records the work submitted on the stream so far. A new record replaces the previous one."""
 
     @_abc_1.abstractmethod
     def StreamWaitEvent(
@@ -103,8 +103,8 @@ class EventServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _event_service_pb2.StreamWaitEventRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_event_service_pb2.StreamWaitEventResponse, _abc.Awaitable[_event_service_pb2.StreamWaitEventResponse]]:
-        """Makes the stream wait for the event's latest record at the time of this call; a later record changes
-        nothing. An event that was never recorded does not hold the stream up.
+        """Makes the stream wait for the event's latest record at the time of this call; a later record changes nothing. An
+        event that was never recorded does not delay the stream.
         """
 
     @_abc_1.abstractmethod
@@ -113,7 +113,7 @@ class EventServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _event_service_pb2.QueryEventRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_event_service_pb2.QueryEventResponse, _abc.Awaitable[_event_service_pb2.QueryEventResponse]]:
-        """Tells whether the event's latest record is done. An event that was never recorded is complete."""
+        """Returns whether the event's latest record is done. An event that was never recorded is complete."""
 
     @_abc_1.abstractmethod
     def SynchronizeEvent(
@@ -129,7 +129,7 @@ class EventServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _event_service_pb2.EventElapsedTimeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_event_service_pb2.EventElapsedTimeResponse, _abc.Awaitable[_event_service_pb2.EventElapsedTimeResponse]]:
-        """Milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
+        """Returns the milliseconds from start to end. Errors: FAILED_PRECONDITION 507000 an event that was never recorded,
         107006 one whose record is not done.
         """
 

@@ -30,7 +30,7 @@ class _CopyKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CopyKind.Val
     COPY_KIND_FILL: _CopyKind.ValueType  # 4
 
 class CopyKind(_CopyKind, metaclass=_CopyKindEnumTypeWrapper):
-    """What moved bytes."""
+    """Kind of a copy."""
 
 COPY_KIND_UNSPECIFIED: CopyKind.ValueType  # 0
 COPY_KIND_WRITE: CopyKind.ValueType  # 1
@@ -55,7 +55,7 @@ class AllocateRequest(_message.Message):
     and answers buffer 0.
     """
     buffer: _builtins.int
-    """Handle for the new buffer, greater than every one before it. 0 lets the server choose."""
+    """Handle for the new buffer, greater than every earlier one. 0 lets the server choose."""
     request_id: _builtins.str
     def __init__(
         self,
@@ -240,7 +240,7 @@ Global___CopyResponse: _TypeAlias = CopyResponse  # noqa: Y015
 
 @_typing.final
 class WriteRequest(_message.Message):
-    """The first message of the stream names session, buffer, offset and size; later ones carry data alone."""
+    """The first message of the stream names session, buffer, offset and size; later ones have data alone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -353,7 +353,7 @@ Global___ReadResponse: _TypeAlias = ReadResponse  # noqa: Y015
 
 @_typing.final
 class CopyEntry(_message.Message):
-    """A copy that is over. Times are those of StreamEntry; waiting for queued work on the buffer comes before started_s."""
+    """A completed copy. Times are those of StreamEntry; any wait for queued work on the buffer comes before started_s."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -364,7 +364,7 @@ class CopyEntry(_message.Message):
     ENDED_S_FIELD_NUMBER: _builtins.int
     kind: Global___CopyKind.ValueType
     buffer: _builtins.int
-    """The buffer that was written, or that was read."""
+    """The buffer that was written or read."""
     size_bytes: _builtins.int
     started_s: _builtins.float
     ended_s: _builtins.float

@@ -88,7 +88,7 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Free(self, request, context):
-        """Frees a buffer. The handle is dead at once; the memory returns when queued work that uses it is done.
+        """Frees a buffer. The handle is dead at once; the memory returns when the queued work that uses it is done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,10 +109,10 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Write(self, request_iterator, context):
-        """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
-        A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+        """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would delay other tenants' calls. A
+        broken stream is resumed by another one from any offset: writing the same bytes twice is harmless.
         Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
-        written, those before it are.
+        written, earlier ones are.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

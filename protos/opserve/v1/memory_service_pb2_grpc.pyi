@@ -43,16 +43,16 @@ class MemoryServiceStub:
     Errors: INVALID_ARGUMENT (100000) size 0; RESOURCE_EXHAUSTED (207001) out of memory.
     """
     Free: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.FreeRequest, _memory_service_pb2.FreeResponse]
-    """Frees a buffer. The handle is dead at once; the memory returns when queued work that uses it is done."""
+    """Frees a buffer. The handle is dead at once; the memory returns when the queued work that uses it is done."""
     Fill: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.FillRequest, _memory_service_pb2.FillResponse]
     """Sets bytes to a value (aclrtMemset)."""
     Copy: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.CopyRequest, _memory_service_pb2.CopyResponse]
     """Copies between buffers of the session; the ranges may not overlap."""
     Write: _grpc.StreamUnaryMultiCallable[_memory_service_pb2.WriteRequest, _memory_service_pb2.WriteResponse]
-    """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
-    A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+    """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would delay other tenants' calls. A
+    broken stream is resumed by another one from any offset: writing the same bytes twice is harmless.
     Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
-    written, those before it are.
+    written, earlier ones are.
     """
     Read: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.ReadRequest, _memory_service_pb2.ReadResponse]
     """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums."""
@@ -72,16 +72,16 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors: INVALID_ARGUMENT (100000) size 0; RESOURCE_EXHAUSTED (207001) out of memory.
     """
     Free: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.FreeRequest, _memory_service_pb2.FreeResponse]  # type: ignore[assignment]
-    """Frees a buffer. The handle is dead at once; the memory returns when queued work that uses it is done."""
+    """Frees a buffer. The handle is dead at once; the memory returns when the queued work that uses it is done."""
     Fill: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.FillRequest, _memory_service_pb2.FillResponse]  # type: ignore[assignment]
     """Sets bytes to a value (aclrtMemset)."""
     Copy: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.CopyRequest, _memory_service_pb2.CopyResponse]  # type: ignore[assignment]
     """Copies between buffers of the session; the ranges may not overlap."""
     Write: _aio.StreamUnaryMultiCallable[_memory_service_pb2.WriteRequest, _memory_service_pb2.WriteResponse]  # type: ignore[assignment]
-    """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
-    A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+    """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would delay other tenants' calls. A
+    broken stream is resumed by another one from any offset: writing the same bytes twice is harmless.
     Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
-    written, those before it are.
+    written, earlier ones are.
     """
     Read: _aio.UnaryStreamMultiCallable[_memory_service_pb2.ReadRequest, _memory_service_pb2.ReadResponse]  # type: ignore[assignment]
     """Copies bytes of a buffer to the host, in chunks of at most 256 KiB with their checksums."""
@@ -110,7 +110,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.FreeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.FreeResponse, _abc.Awaitable[_memory_service_pb2.FreeResponse]]:
-        """Frees a buffer. The handle is dead at once; the memory returns when queued work that uses it is done."""
+        """Frees a buffer. The handle is dead at once; the memory returns when the queued work that uses it is done."""
 
     @_abc_1.abstractmethod
     def Fill(
@@ -134,10 +134,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_memory_service_pb2.WriteRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.WriteResponse, _abc.Awaitable[_memory_service_pb2.WriteResponse]]:
-        """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would hold up other tenants' calls.
-        A stream that breaks is resumed by another one from any offset: writing the same bytes twice does no harm.
+        """Copies host bytes into a buffer, in chunks of at most 256 KiB: a larger one would delay other tenants' calls. A
+        broken stream is resumed by another one from any offset: writing the same bytes twice is harmless.
         Errors: DATA_LOSS (507052) a chunk has another checksum, INVALID_ARGUMENT (100000) one is too large; it is not
-        written, those before it are.
+        written, earlier ones are.
         """
 
     @_abc_1.abstractmethod

@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class OperatorDescription(_message.Message):
-    """What an operator takes, refuses and supports; the same data that its calls are checked against."""
+    """Arguments, limits, errors and support of an operator; the same data against which its calls are checked."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -37,14 +37,14 @@ class OperatorDescription(_message.Message):
     name: _builtins.str
     """In snake case, as in GetWorkspaceSizeRequest: "convolution_backward"."""
     call: _builtins.str
-    """As the vendor names it: "aclnnConvolutionBackward"."""
+    """The vendor's name: "aclnnConvolutionBackward"."""
     family: _builtins.str
     """"aclnn", "tbe" or "ft_dsp"."""
     revision: _builtins.int
-    """Revision of the contract; grows whenever a call is answered otherwise than before."""
+    """Revision of the contract; grows whenever the answer to a call changes."""
     documented_rules: _builtins.str
-    """Answer to a broken rule of the page alone in a session that asks for "error": "error", or "warn" where calls follow the
-    vendor's source in every session.
+    """Answer to a broken rule of the page alone in a session with documented_rules "error": "error", or "warn" where
+    calls follow the vendor's source in every session.
     """
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParameterDescription]: ...
@@ -88,7 +88,7 @@ class ParameterDescription(_message.Message):
     MEMBERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     kind: _builtins.str
-    """"tensor", "integers", "booleans", "integer", "boolean", "string", or "members" where it has some."""
+    """"tensor", "integers", "booleans", "integer", "boolean", "string", or "members" for an argument with members."""
     written: _builtins.bool
     """Whether it is a tensor that the operator writes."""
     description: _builtins.str
@@ -113,7 +113,7 @@ Global___ParameterDescription: _TypeAlias = ParameterDescription  # noqa: Y015
 
 @_typing.final
 class SupportDescription(_message.Message):
-    """What one profile offers of an operator."""
+    """Support of an operator by one profile."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -127,7 +127,7 @@ class SupportDescription(_message.Message):
     def dtypes(self) -> _containers.RepeatedScalarFieldContainer[_tensor_pb2.DataType.ValueType]: ...
     @_builtins.property
     def source_only(self) -> _containers.RepeatedScalarFieldContainer[_tensor_pb2.DataType.ValueType]:
-        """Those of dtypes that only the vendor's newer source has, not its page."""
+        """Dtypes that only the vendor's newer source has, not its page."""
 
     def __init__(
         self,
@@ -158,13 +158,13 @@ class LimitDescription(_message.Message):
     PROFILES_FIELD_NUMBER: _builtins.int
     parameter: _builtins.str
     where: _builtins.str
-    """Which of its values, and when; empty means all, always."""
+    """The bounded values, and the condition; empty means all, always."""
     least: _builtins.int
     most: _builtins.int
-    """Not set where no document has a greatest value."""
+    """Not set where no document states a greatest value."""
     @_builtins.property
     def profiles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Where it holds; empty means every profile that has the operator."""
+        """Profiles of the bound; empty means every profile that has the operator."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ Global___LimitDescription: _TypeAlias = LimitDescription  # noqa: Y015
 
 @_typing.final
 class ErrorDescription(_message.Message):
-    """A broken rule, and how it is answered."""
+    """A broken rule, and its code."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -205,14 +205,14 @@ class ErrorDescription(_message.Message):
     parameter: _builtins.str
     broken: _builtins.str
     origin: _builtins.str
-    """Who states the rule: "both" page and source, "source", "page", "contradicted" (the page, but a test of the vendor's breaks it:
-    always a warning) or "opserve" (without it the result would be undefined).
+    """Origin of the rule: "both" page and source, "source", "page", "contradicted" (the page, but a test of the
+    vendor's breaks it: always a warning) or "opserve" (without it the result would be undefined).
     """
     sentence: _builtins.str
-    """The page's sentence in its own language, of "page" and "contradicted"."""
+    """The page's sentence in its own language, for "page" and "contradicted"."""
     @_builtins.property
     def profiles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Where it holds; empty means every profile that has the operator."""
+        """Profiles of the rule; empty means every profile that has the operator."""
 
     def __init__(
         self,

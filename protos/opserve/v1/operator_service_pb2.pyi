@@ -78,7 +78,7 @@ class GetWorkspaceSizeRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     executor: _builtins.int
-    """Handle for the new executor, greater than every one before it. 0 lets the server choose."""
+    """Handle for the new executor, greater than every earlier one. 0 lets the server choose."""
     request_id: _builtins.str
     @_builtins.property
     def convolution_backward(self) -> _convolution_backward_pb2.ConvolutionBackward: ...
@@ -120,11 +120,11 @@ class GetWorkspaceSizeResponse(_message.Message):
     EXECUTOR_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     workspace_size: _builtins.int
-    """Bytes of workspace that phase two needs; exact."""
+    """Exact bytes of workspace for phase two."""
     executor: _builtins.int
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleWarning]:
-        """Broken rules of the vendor's page, of a session whose documented_rules are "warn"."""
+        """Broken rules of the vendor's page, in a session whose documented_rules are "warn"."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ Global___GetWorkspaceSizeResponse: _TypeAlias = GetWorkspaceSizeResponse  # noqa
 
 @_typing.final
 class RuleWarning(_message.Message):
-    """A rule that only the vendor's page states, broken by a call that is accepted as the vendor's source does."""
+    """A rule that only the vendor's page states, broken by a call that is accepted as by the vendor's source."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -210,12 +210,12 @@ class ExecuteRequest(_message.Message):
     """0 is the default stream."""
     request_id: _builtins.str
     timeout_ms: _builtins.int
-    """Milliseconds from now within which the call must end, at least 1. Past them it is dropped, or stopped where it
+    """Milliseconds from now within which the call must end, at least 1. After them it is dropped, or stopped if it
     runs, and counts as a failure of its stream (107020). Absent means no deadline.
     """
     cold_caches: _builtins.bool
-    """Empties the caches of the device's cores before the call, outside the times that are told of it, as a benchmark of
-    cold data needs it. The first such call takes memory of twice the last cache, which its worker keeps.
+    """Empties the caches of the device's cores before the call, outside the reported times of the call, for benchmarks
+    of cold data. The first such call allocates memory of twice the last-level cache, which its worker keeps.
     """
     def __init__(
         self,

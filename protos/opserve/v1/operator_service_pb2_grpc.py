@@ -80,20 +80,20 @@ class OperatorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetWorkspaceSize(self, request, context):
-        """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
-        of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
+        """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and returns an executor.
+        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL and of
+        FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator of TBE or FT-DSP
+        that the device's profile does not support, of aclnn 161002.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Execute(self, request, context):
-        """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
-        it was made repeatable.
-        Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a workspace
-        that is missing (the executor is gone then, as with the vendor); NOT_FOUND (107017) a used executor.
+        """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless it was
+        made repeatable.
+        Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a missing workspace
+        (which ends the executor, as with the vendor); NOT_FOUND (107017) a used executor.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,7 +107,7 @@ class OperatorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetTensorBuffer(self, request, context):
-        """Gives a tensor of a planned call another buffer (aclSetTensorAddr).
+        """Assigns another buffer to a tensor of a planned call (aclSetTensorAddr).
         Errors: INVALID_ARGUMENT (161002) no such tensor, one that was null in phase one, or a buffer too small.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

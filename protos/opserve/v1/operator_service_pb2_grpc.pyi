@@ -38,21 +38,21 @@ class OperatorServiceStub:
     Errors: NOT_FOUND (107017) no such operator.
     """
     GetWorkspaceSize: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]
-    """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
-    of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
+    """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and returns an executor.
+    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL and of
+    FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator of TBE or FT-DSP
+    that the device's profile does not support, of aclnn 161002.
     """
     Execute: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]
-    """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
-    it was made repeatable.
-    Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a workspace
-    that is missing (the executor is gone then, as with the vendor); NOT_FOUND (107017) a used executor.
+    """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless it was
+    made repeatable.
+    Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a missing workspace
+    (which ends the executor, as with the vendor); NOT_FOUND (107017) a used executor.
     """
     SetRepeatable: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.SetRepeatableRequest, _operator_service_pb2.SetRepeatableResponse]
     """Lets an executor run any number of times (aclSetAclOpExecutorRepeatable)."""
     SetTensorBuffer: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.SetTensorBufferRequest, _operator_service_pb2.SetTensorBufferResponse]
-    """Gives a tensor of a planned call another buffer (aclSetTensorAddr).
+    """Assigns another buffer to a tensor of a planned call (aclSetTensorAddr).
     Errors: INVALID_ARGUMENT (161002) no such tensor, one that was null in phase one, or a buffer too small.
     """
     DestroyExecutor: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]
@@ -68,21 +68,21 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     Errors: NOT_FOUND (107017) no such operator.
     """
     GetWorkspaceSize: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.GetWorkspaceSizeRequest, _operator_service_pb2.GetWorkspaceSizeResponse]  # type: ignore[assignment]
-    """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-    and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
-    of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
+    """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and returns an executor.
+    Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL and of
+    FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator of TBE or FT-DSP
+    that the device's profile does not support, of aclnn 161002.
     """
     Execute: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.ExecuteRequest, _operator_service_pb2.ExecuteResponse]  # type: ignore[assignment]
-    """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
-    it was made repeatable.
-    Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a workspace
-    that is missing (the executor is gone then, as with the vendor); NOT_FOUND (107017) a used executor.
+    """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless it was
+    made repeatable.
+    Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a missing workspace
+    (which ends the executor, as with the vendor); NOT_FOUND (107017) a used executor.
     """
     SetRepeatable: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.SetRepeatableRequest, _operator_service_pb2.SetRepeatableResponse]  # type: ignore[assignment]
     """Lets an executor run any number of times (aclSetAclOpExecutorRepeatable)."""
     SetTensorBuffer: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.SetTensorBufferRequest, _operator_service_pb2.SetTensorBufferResponse]  # type: ignore[assignment]
-    """Gives a tensor of a planned call another buffer (aclSetTensorAddr).
+    """Assigns another buffer to a tensor of a planned call (aclSetTensorAddr).
     Errors: INVALID_ARGUMENT (161002) no such tensor, one that was null in phase one, or a buffer too small.
     """
     DestroyExecutor: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]  # type: ignore[assignment]
@@ -107,10 +107,10 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _operator_service_pb2.GetWorkspaceSizeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.GetWorkspaceSizeResponse, _abc.Awaitable[_operator_service_pb2.GetWorkspaceSizeResponse]]:
-        """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and hands out an executor.
-        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL
-        and of FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator
-        of TBE or FT-DSP that the device's profile does not support, of aclnn 161002.
+        """Phase one (aclnnXxxGetWorkspaceSize): checks the arguments, plans the call, and returns an executor.
+        Errors: INVALID_ARGUMENT 161001 a null pointer, 161002 any other broken rule, or the codes of the TBE DSL and of
+        FT-DSP in their domains; NOT_FOUND (107017) a dead buffer; UNIMPLEMENTED (200001) an operator of TBE or FT-DSP
+        that the device's profile does not support, of aclnn 161002.
         """
 
     @_abc_1.abstractmethod
@@ -119,10 +119,10 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _operator_service_pb2.ExecuteRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.ExecuteResponse, _abc.Awaitable[_operator_service_pb2.ExecuteResponse]]:
-        """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless
-        it was made repeatable.
-        Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a workspace
-        that is missing (the executor is gone then, as with the vendor); NOT_FOUND (107017) a used executor.
+        """Phase two (aclnnXxx): submits the executor to a stream and returns at once. An executor runs once, unless it was
+        made repeatable.
+        Errors: INVALID_ARGUMENT 161002 a workspace that is too small or overlaps a tensor, 161001 a missing workspace
+        (which ends the executor, as with the vendor); NOT_FOUND (107017) a used executor.
         """
 
     @_abc_1.abstractmethod
@@ -139,7 +139,7 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _operator_service_pb2.SetTensorBufferRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.SetTensorBufferResponse, _abc.Awaitable[_operator_service_pb2.SetTensorBufferResponse]]:
-        """Gives a tensor of a planned call another buffer (aclSetTensorAddr).
+        """Assigns another buffer to a tensor of a planned call (aclSetTensorAddr).
         Errors: INVALID_ARGUMENT (161002) no such tensor, one that was null in phase one, or a buffer too small.
         """
 

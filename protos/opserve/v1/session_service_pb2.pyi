@@ -97,23 +97,23 @@ class Device(_message.Message):
     name: _builtins.str
     """Name within this service: "ascend910b-0"."""
     profile: _builtins.str
-    """What a session asks for: "ascend910b"."""
+    """The profile that a session requests: "ascend910b"."""
     products: _builtins.str
     """The vendor's product names."""
     memory_bytes: _builtins.int
     free_memory_bytes: _builtins.int
     ready: _builtins.bool
-    """Whether its worker answers."""
+    """Whether its worker responds."""
     sessions: _builtins.int
     exclusive: _builtins.bool
-    """Whether one session has it alone."""
+    """Whether one session has it exclusively."""
     @_builtins.property
     def operators(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Operators it supports, as the vendor names them: "aclnnConvolutionBackward"."""
+        """Supported operators by the vendor's names: "aclnnConvolutionBackward"."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the operator of the service says of it, for sessions to ask for."""
+        """Tags that the administrator of the service gave it; sessions can require them."""
 
     def __init__(
         self,
@@ -154,29 +154,29 @@ class OpenSessionRequest(_message.Message):
     ACCURACY_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
-    """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in
-    English or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference.
-    docs/reference/profiles.md lists them. Empty means "ascend910b".
+    """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in English
+    or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference. docs/reference/profiles.md
+    lists them. Empty means "ascend910b".
     """
     lease_s: _builtins.float
     """Lease in seconds. 0 means the server's default, 30."""
     request_id: _builtins.str
     workspace_limit_bytes: _builtins.int
-    """Bytes of workspace that a call is to need at most: plans take a slower algorithm where one needs less,
-    and the smallest plan where none is small enough. 0 means no limit.
+    """Limit of the workspace of a call, bytes: plans use a slower algorithm where one needs less, and the smallest plan
+    where none is small enough. 0 means no limit.
     """
     priority: _builtins.int
-    """How far ahead the request waits: 0 to the limit of the tenant."""
+    """Position in the device queue: 0 to the limit of the tenant; a higher one is served earlier."""
     wait_s: _builtins.float
     """Longest wait for such a device, seconds. 0 means none. It is cut to a limit of the service."""
     exclusive: _builtins.bool
-    """Whether nobody else is to have a session on the device meanwhile. Such a session ends by itself."""
+    """Whether no other session may use the device meanwhile. Such a session ends by itself."""
     exclusive_s: _builtins.float
-    """Seconds after which an exclusive session ends, whatever its client does. 0 means the service's limit."""
+    """Seconds after which an exclusive session ends, even if its client works. 0 means the service's limit."""
     tell_after_s: _builtins.float
-    """Seconds after which the answer tells how the request waits, if it still does. The same request with the same
-    request_id then goes on waiting in its place, which is kept for a few seconds (5 unless the service is set
-    otherwise). 0 means no answer but in the end; the wait is then cut to that of any call (300 s).
+    """Seconds after which the state of a waiting request is returned. The same request with the same request_id then
+    keeps its position, which is reserved for a few seconds (5 by default). 0 means no answer before the end of the
+    wait, which is then cut to that of any call (300 s).
     """
     accuracy: _builtins.str
     """Error bound of every result of the session: "direct", each by its own products, or "fast", which also allows
@@ -228,24 +228,24 @@ class OpenSessionResponse(_message.Message):
     ACCURACY_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
-    """128 random bits in hexadecimal. Whoever holds the name holds the session. Empty while the request waits."""
+    """128 random bits in hexadecimal, a secret: the name gives access to the session. Empty while the request waits."""
     lease_s: _builtins.float
     local_lane: _builtins.str
-    """Names the abstract unix socket "opserve-" + local_lane, over which a client on the service's host maps
-    buffers of the session; docs/reference/bytes.md has its frames. Empty where the service has none.
+    """Names the abstract unix socket "opserve-" + local_lane, over which a client on the service's host maps buffers of
+    the session; docs/reference/bytes.md has its frames. Empty where the service has none.
     """
     local_lane_token: _builtins.str
-    """A secret of the session, 32 hexadecimal digits, that its client shows there. Empty where there is no lane."""
+    """A secret of the session, 32 hexadecimal digits, that its client sends to the socket. Empty where there is none."""
     exclusive_left_s: _builtins.float
     """Seconds after which an exclusive session ends; 0 for others."""
     accuracy: _builtins.str
-    """As the session has them: "direct" or "fast", and "error" or "warn"."""
+    """Terms of the session: "direct" or "fast", and "error" or "warn"."""
     documented_rules: _builtins.str
     @_builtins.property
     def device(self) -> Global___Device: ...
     @_builtins.property
     def waiting(self) -> Global___Waiting:
-        """Instead of all that, how the request waits; see tell_after_s."""
+        """In place of all other fields, the state of the waiting request; see tell_after_s."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class ListWaitingResponse(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___Waiting]:
-        """In their order."""
+        """In queue order."""
 
     def __init__(
         self,
@@ -307,7 +307,7 @@ Global___ListWaitingResponse: _TypeAlias = ListWaitingResponse  # noqa: Y015
 
 @_typing.final
 class Waiting(_message.Message):
-    """A request for a device that waits."""
+    """A waiting request for a device."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -322,18 +322,18 @@ class Waiting(_message.Message):
     WAITED_S_FIELD_NUMBER: _builtins.int
     LEFT_S_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """The request's; empty where it has none."""
+    """Id of the request; empty where it has none."""
     tenant: _builtins.str
     profile: _builtins.str
     exclusive: _builtins.bool
     priority: _builtins.int
     position: _builtins.int
-    """1 for the next; those before it want one of the same devices."""
+    """1 for the next; requests before it can use one of the same devices."""
     waits_for: _builtins.str
-    """What has to end first, in words."""
+    """What must end first, in words."""
     waited_s: _builtins.float
     left_s: _builtins.float
-    """Seconds until it is given up."""
+    """Seconds until it times out."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -397,7 +397,7 @@ class GetSessionResponse(_message.Message):
     lease_s: _builtins.float
     local_lane: _builtins.str
     last_buffer: _builtins.int
-    """The greatest handle of each kind so far: what the client makes next has greater ones."""
+    """The greatest handle of each kind so far: new handles must be greater."""
     last_executor: _builtins.int
     last_stream: _builtins.int
     last_event: _builtins.int
@@ -405,7 +405,7 @@ class GetSessionResponse(_message.Message):
     exclusive_left_s: _builtins.float
     """Seconds after which an exclusive session ends; 0 for others."""
     accuracy: _builtins.str
-    """As the session has them: "direct" or "fast", and "error" or "warn"."""
+    """Terms of the session: "direct" or "fast", and "error" or "warn"."""
     documented_rules: _builtins.str
     @_builtins.property
     def device(self) -> Global___Device: ...
@@ -574,7 +574,7 @@ class GetTimelineResponse(_message.Message):
     def streams(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamTimeline]: ...
     @_builtins.property
     def copies(self) -> _containers.RepeatedCompositeFieldContainer[_memory_service_pb2.CopyEntry]:
-        """In the order of their endings. What a client on the same host copies through mapped memory is not among them."""
+        """In the order of their endings. Copies of a client through mapped memory are not included."""
 
     def __init__(
         self,

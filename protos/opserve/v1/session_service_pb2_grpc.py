@@ -97,25 +97,25 @@ class SessionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def OpenSession(self, request, context):
-        """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
-        the moment, the request waits for wait_s.
+        """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
+        request waits for wait_s.
         Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
-        tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
-        UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
+        tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
+        wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListWaiting(self, request, context):
-        """Lists the requests of the caller's tenant that wait for a device.
+        """Lists the waiting requests of the caller's tenant for a device.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSession(self, request, context):
-        """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+        """Returns an open session, so that its client can continue with it after a break; renews the lease.
         Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -138,14 +138,14 @@ class SessionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetDeterministicLevel(self, request, context):
-        """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC).
+        """Sets the required bitwise repeatability of results (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTimeline(self, request, context):
-        """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies.
+        """Returns the kept history of the session's work: that of each live stream, and the latest copies.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

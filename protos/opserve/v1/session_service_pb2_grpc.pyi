@@ -41,16 +41,16 @@ class SessionServiceStub:
     ListDevices: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListDevicesRequest, _session_service_pb2.ListDevicesResponse]
     """Lists the devices of this service."""
     OpenSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]
-    """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
-    the moment, the request waits for wait_s.
+    """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
+    request waits for wait_s.
     Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
-    tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
-    UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
+    tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
+    wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
     """
     ListWaiting: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListWaitingRequest, _session_service_pb2.ListWaitingResponse]
-    """Lists the requests of the caller's tenant that wait for a device."""
+    """Lists the waiting requests of the caller's tenant for a device."""
     GetSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]
-    """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+    """Returns an open session, so that its client can continue with it after a break; renews the lease.
     Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
     """
     KeepAlive: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.KeepAliveRequest, _session_service_pb2.KeepAliveResponse]
@@ -60,9 +60,9 @@ class SessionServiceStub:
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]
     """Ends the session: queued work is dropped, running work stopped, all memory returned."""
     SetDeterministicLevel: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.SetDeterministicLevelRequest, _session_service_pb2.SetDeterministicLevelResponse]
-    """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
+    """Sets the required bitwise repeatability of results (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
     GetTimeline: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetTimelineRequest, _session_service_pb2.GetTimelineResponse]
-    """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies."""
+    """Returns the kept history of the session's work: that of each live stream, and the latest copies."""
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
@@ -77,16 +77,16 @@ class SessionServiceAsyncStub(SessionServiceStub):
     ListDevices: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListDevicesRequest, _session_service_pb2.ListDevicesResponse]  # type: ignore[assignment]
     """Lists the devices of this service."""
     OpenSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]  # type: ignore[assignment]
-    """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
-    the moment, the request waits for wait_s.
+    """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
+    request waits for wait_s.
     Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
-    tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
-    UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
+    tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
+    wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
     """
     ListWaiting: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListWaitingRequest, _session_service_pb2.ListWaitingResponse]  # type: ignore[assignment]
-    """Lists the requests of the caller's tenant that wait for a device."""
+    """Lists the waiting requests of the caller's tenant for a device."""
     GetSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]  # type: ignore[assignment]
-    """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+    """Returns an open session, so that its client can continue with it after a break; renews the lease.
     Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
     """
     KeepAlive: _aio.UnaryUnaryMultiCallable[_session_service_pb2.KeepAliveRequest, _session_service_pb2.KeepAliveResponse]  # type: ignore[assignment]
@@ -96,9 +96,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]  # type: ignore[assignment]
     """Ends the session: queued work is dropped, running work stopped, all memory returned."""
     SetDeterministicLevel: _aio.UnaryUnaryMultiCallable[_session_service_pb2.SetDeterministicLevelRequest, _session_service_pb2.SetDeterministicLevelResponse]  # type: ignore[assignment]
-    """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
+    """Sets the required bitwise repeatability of results (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
     GetTimeline: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetTimelineRequest, _session_service_pb2.GetTimelineResponse]  # type: ignore[assignment]
-    """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies."""
+    """Returns the kept history of the session's work: that of each live stream, and the latest copies."""
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     """Leases on virtual devices (aclrtSetDevice, aclrtResetDevice).
@@ -122,11 +122,11 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.OpenSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.OpenSessionResponse, _abc.Awaitable[_session_service_pb2.OpenSessionResponse]]:
-        """Opens a session: a lease on one device of a profile that has all the tags asked for. Where there is none at
-        the moment, the request waits for wait_s.
+        """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
+        request waits for wait_s.
         Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
-        tenant's limit; RESOURCE_EXHAUSTED (207005) no room now and no wait, or a quota, (207014) too many wait;
-        UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
+        tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
+        wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
         """
 
     @_abc_1.abstractmethod
@@ -135,7 +135,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.ListWaitingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ListWaitingResponse, _abc.Awaitable[_session_service_pb2.ListWaitingResponse]]:
-        """Lists the requests of the caller's tenant that wait for a device."""
+        """Lists the waiting requests of the caller's tenant for a device."""
 
     @_abc_1.abstractmethod
     def GetSession(
@@ -143,7 +143,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.GetSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.GetSessionResponse, _abc.Awaitable[_session_service_pb2.GetSessionResponse]]:
-        """Tells of an open session, so that its client can go on with it after a break; renews the lease.
+        """Returns an open session, so that its client can continue with it after a break; renews the lease.
         Errors: NOT_FOUND (107017) unknown, foreign, closed or expired session.
         """
 
@@ -171,7 +171,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.SetDeterministicLevelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.SetDeterministicLevelResponse, _abc.Awaitable[_session_service_pb2.SetDeterministicLevelResponse]]:
-        """Sets how far results must repeat bit by bit (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
+        """Sets the required bitwise repeatability of results (aclrtCtxSetSysParamOpt, ACL_OPT_DETERMINISTIC)."""
 
     @_abc_1.abstractmethod
     def GetTimeline(
@@ -179,6 +179,6 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.GetTimelineRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.GetTimelineResponse, _abc.Awaitable[_session_service_pb2.GetTimelineResponse]]:
-        """Tells what is remembered of the session's work: the history of each stream that lives, and the latest copies."""
+        """Returns the kept history of the session's work: that of each live stream, and the latest copies."""
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,16 +27,16 @@ class _FailureModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailureMo
     FAILURE_MODE_CONTINUE: _FailureMode.ValueType  # 1
     """Runs it. The default."""
     FAILURE_MODE_STOP: _FailureMode.ValueType  # 2
-    """Drops it, and refuses new work in the whole session until the stream is destroyed."""
+    """Drops it, and rejects new work in the whole session until the stream is destroyed."""
 
 class FailureMode(_FailureMode, metaclass=_FailureModeEnumTypeWrapper):
-    """What a stream does with the work behind a failed one (aclrtSetStreamFailureMode)."""
+    """Handling of the work behind a failed call (aclrtSetStreamFailureMode)."""
 
 FAILURE_MODE_UNSPECIFIED: FailureMode.ValueType  # 0
 FAILURE_MODE_CONTINUE: FailureMode.ValueType  # 1
 """Runs it. The default."""
 FAILURE_MODE_STOP: FailureMode.ValueType  # 2
-"""Drops it, and refuses new work in the whole session until the stream is destroyed."""
+"""Drops it, and rejects new work in the whole session until the stream is destroyed."""
 Global___FailureMode: _TypeAlias = FailureMode  # noqa: Y015
 
 class _WorkKind:
@@ -51,7 +51,7 @@ class _WorkKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WorkKind.Val
     WORK_KIND_WAIT: _WorkKind.ValueType  # 3
 
 class WorkKind(_WorkKind, metaclass=_WorkKindEnumTypeWrapper):
-    """What work of a stream was: a call, a record of an event, or a wait for one."""
+    """Kind of work of a stream: a call, a record of an event, or a wait for one."""
 
 WORK_KIND_UNSPECIFIED: WorkKind.ValueType  # 0
 WORK_KIND_EXECUTE: WorkKind.ValueType  # 1
@@ -69,20 +69,20 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     OUTCOME_DONE: _Outcome.ValueType  # 1
     OUTCOME_FAILED: _Outcome.ValueType  # 2
     OUTCOME_ABORTED: _Outcome.ValueType  # 3
-    """It was at the device and was stopped."""
+    """Stopped at the device."""
     OUTCOME_DROPPED: _Outcome.ValueType  # 4
-    """It never went to the device. A dropped record counts as reached."""
+    """Never went to the device. A dropped record counts as reached."""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
-    """What it came to."""
+    """Outcome of work."""
 
 OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
 OUTCOME_DONE: Outcome.ValueType  # 1
 OUTCOME_FAILED: Outcome.ValueType  # 2
 OUTCOME_ABORTED: Outcome.ValueType  # 3
-"""It was at the device and was stopped."""
+"""Stopped at the device."""
 OUTCOME_DROPPED: Outcome.ValueType  # 4
-"""It never went to the device. A dropped record counts as reached."""
+"""Never went to the device. A dropped record counts as reached."""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
 
 @_typing.final
@@ -94,7 +94,7 @@ class CreateStreamRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     stream: _builtins.int
-    """Handle for the new stream, greater than every one before it. 0 lets the server choose."""
+    """Handle for the new stream, greater than every earlier one. 0 lets the server choose."""
     request_id: _builtins.str
     def __init__(
         self,
@@ -348,7 +348,7 @@ class WatchStreamRequest(_message.Message):
     session: _builtins.str
     stream: _builtins.int
     after: _builtins.int
-    """The last sequence number that is known already; 0 asks for all that is remembered."""
+    """The last known sequence number; 0 requests all kept entries."""
     def __init__(
         self,
         *,
@@ -392,7 +392,7 @@ Global___WatchStreamResponse: _TypeAlias = WatchStreamResponse  # noqa: Y015
 
 @_typing.final
 class LostEntries(_message.Message):
-    """Entries that came and went before they were asked for, by their first and last sequence number."""
+    """Entries that were dropped before a watcher read them, by their first and last sequence number."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -416,7 +416,7 @@ Global___LostEntries: _TypeAlias = LostEntries  # noqa: Y015
 
 @_typing.final
 class StreamEntry(_message.Message):
-    """Work of a stream that is over. Times are seconds of one clock, which only differences of mean something."""
+    """Completed work of a stream. Times are seconds of one clock, of which only differences have a meaning."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -433,24 +433,26 @@ class StreamEntry(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     KERNEL_S_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """From 1 in the order of endings."""
+    """Position in the order of endings, from 1."""
     number: _builtins.int
-    """From 1 in the order of submission."""
+    """Position in the order of submission, from 1."""
     kind: Global___WorkKind.ValueType
     handle: _builtins.int
-    """Of the executor, or the event."""
+    """Handle of the executor or event."""
     operator: _builtins.str
     """The operator's name; empty for events."""
     queued_s: _builtins.float
     started_s: _builtins.float
-    """When its kernel began, as far as the device told, else when it went there; absent where it was dropped."""
+    """Start of the kernel where the device reported it, else the time at which it went to the device; absent where it
+    was dropped.
+    """
     ended_s: _builtins.float
     outcome: Global___Outcome.ValueType
     code: _builtins.int
-    """Why it is not done: the vendor's code and its name; 0 and empty where it is."""
+    """Reason where it is not done: the vendor's code and its name; 0 and empty where it is."""
     reason: _builtins.str
     kernel_s: _builtins.float
-    """Seconds that its kernel ran, without pauses in which the device ran calls of other tenants; absent where the device told none."""
+    """Seconds that its kernel ran, without pauses for calls of other tenants; absent where the device reported none."""
     def __init__(
         self,
         *,

@@ -107,25 +107,25 @@ class StreamServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AbortStream(self, request, context):
-        """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
-        nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
-        call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
+        """Drops the queued calls and waits, stops the running call within milliseconds, and returns when no byte of them is
+        written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream raises the dropped or stopped call
+        (ABORTED, 107023); afterwards the stream is as before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def QueryStream(self, request, context):
-        """Tells whether the stream has work left (aclrtStreamQuery).
+        """Returns whether the stream has work left (aclrtStreamQuery).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchStream(self, request, context):
-        """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
-        entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
-        asks again behind the last number. A watch does not renew the session's lease while it waits.
+        """Streams the outcomes of the stream's work: the kept entries after a sequence number, then each later entry when
+        it ends. Ends with the stream, the session, or the server's limit of one watch; a client then watches again after
+        the last number. A watch does not renew the session's lease while it waits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -45,16 +45,16 @@ class StreamServiceStub:
     SetFailureMode: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.SetFailureModeRequest, _stream_service_pb2.SetFailureModeResponse]
     """Sets what happens to the work behind a failed one (aclrtSetStreamFailureMode); once for each stream."""
     AbortStream: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.AbortStreamRequest, _stream_service_pb2.AbortStreamResponse]
-    """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
-    nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
-    call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
+    """Drops the queued calls and waits, stops the running call within milliseconds, and returns when no byte of them is
+    written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream raises the dropped or stopped call
+    (ABORTED, 107023); afterwards the stream is as before.
     """
     QueryStream: _grpc.UnaryUnaryMultiCallable[_stream_service_pb2.QueryStreamRequest, _stream_service_pb2.QueryStreamResponse]
-    """Tells whether the stream has work left (aclrtStreamQuery)."""
+    """Returns whether the stream has work left (aclrtStreamQuery)."""
     WatchStream: _grpc.UnaryStreamMultiCallable[_stream_service_pb2.WatchStreamRequest, _stream_service_pb2.WatchStreamResponse]
-    """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
-    entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
-    asks again behind the last number. A watch does not renew the session's lease while it waits.
+    """Streams the outcomes of the stream's work: the kept entries after a sequence number, then each later entry when
+    it ends. Ends with the stream, the session, or the server's limit of one watch; a client then watches again after
+    the last number. A watch does not renew the session's lease while it waits.
     """
 
 @_typing.type_check_only
@@ -74,16 +74,16 @@ class StreamServiceAsyncStub(StreamServiceStub):
     SetFailureMode: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.SetFailureModeRequest, _stream_service_pb2.SetFailureModeResponse]  # type: ignore[assignment]
     """Sets what happens to the work behind a failed one (aclrtSetStreamFailureMode); once for each stream."""
     AbortStream: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.AbortStreamRequest, _stream_service_pb2.AbortStreamResponse]  # type: ignore[assignment]
-    """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
-    nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
-    call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
+    """Drops the queued calls and waits, stops the running call within milliseconds, and returns when no byte of them is
+    written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream raises the dropped or stopped call
+    (ABORTED, 107023); afterwards the stream is as before.
     """
     QueryStream: _aio.UnaryUnaryMultiCallable[_stream_service_pb2.QueryStreamRequest, _stream_service_pb2.QueryStreamResponse]  # type: ignore[assignment]
-    """Tells whether the stream has work left (aclrtStreamQuery)."""
+    """Returns whether the stream has work left (aclrtStreamQuery)."""
     WatchStream: _aio.UnaryStreamMultiCallable[_stream_service_pb2.WatchStreamRequest, _stream_service_pb2.WatchStreamResponse]  # type: ignore[assignment]
-    """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
-    entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
-    asks again behind the last number. A watch does not renew the session's lease while it waits.
+    """Streams the outcomes of the stream's work: the kept entries after a sequence number, then each later entry when
+    it ends. Ends with the stream, the session, or the server's limit of one watch; a client then watches again after
+    the last number. A watch does not renew the session's lease while it waits.
     """
 
 class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -130,9 +130,9 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _stream_service_pb2.AbortStreamRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_stream_service_pb2.AbortStreamResponse, _abc.Awaitable[_stream_service_pb2.AbortStreamResponse]]:
-        """Drops the calls and waits that are queued, stops the call that runs within milliseconds, and returns when
-        nothing of them is written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream tells of a
-        call that was dropped or stopped (ABORTED, 107023); afterwards the stream is as before.
+        """Drops the queued calls and waits, stops the running call within milliseconds, and returns when no byte of them is
+        written any more (aclrtStreamAbort). Records stay. The next SynchronizeStream raises the dropped or stopped call
+        (ABORTED, 107023); afterwards the stream is as before.
         """
 
     @_abc_1.abstractmethod
@@ -141,7 +141,7 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _stream_service_pb2.QueryStreamRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_stream_service_pb2.QueryStreamResponse, _abc.Awaitable[_stream_service_pb2.QueryStreamResponse]]:
-        """Tells whether the stream has work left (aclrtStreamQuery)."""
+        """Returns whether the stream has work left (aclrtStreamQuery)."""
 
     @_abc_1.abstractmethod
     def WatchStream(
@@ -149,9 +149,9 @@ class StreamServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _stream_service_pb2.WatchStreamRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_stream_service_pb2.WatchStreamResponse], _abc.AsyncIterator[_stream_service_pb2.WatchStreamResponse]]:
-        """Tells what the stream's work came to: what is remembered behind a sequence number, and then what follows, each
-        entry when it is over. Ends with the stream, the session, or the server's limit of one watch; whoever goes on
-        asks again behind the last number. A watch does not renew the session's lease while it waits.
+        """Streams the outcomes of the stream's work: the kept entries after a sequence number, then each later entry when
+        it ends. Ends with the stream, the session, or the server's limit of one watch; a client then watches again after
+        the last number. A watch does not renew the session's lease while it waits.
         """
 
 def add_StreamServiceServicer_to_server(servicer: StreamServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -59,7 +59,7 @@ Global___GetUsageResponse: _TypeAlias = GetUsageResponse  # noqa: Y015
 
 @_typing.final
 class ResourceUse(_message.Message):
-    """How a tenant stands in one resource."""
+    """Limit and use of one resource by a tenant."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -70,11 +70,11 @@ class ResourceUse(_message.Message):
     resource: _builtins.str
     """As a field of Quota: "device_memory_bytes"."""
     limit: _builtins.float
-    """What the quota allows; absent where it leaves it to the limits of the service."""
+    """Limit of the quota; absent where the limits of the service apply."""
     use: _builtins.float
-    """What is in use now; of device_seconds_per_day what was used since 00:00 UTC."""
+    """Current use; of device_seconds_per_day the use since 00:00 UTC."""
     refusals: _builtins.int
-    """How often it was refused since the service started."""
+    """Rejections since the service started."""
     def __init__(
         self,
         *,

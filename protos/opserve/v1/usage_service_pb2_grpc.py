@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class UsageServiceStub(object):
-    """What the caller's own tenant uses, and how much it may.
+    """Current use and limits of the caller's own tenant.
     """
 
     def __init__(self, channel):
@@ -43,11 +43,11 @@ class UsageServiceStub(object):
 
 
 class UsageServiceServicer(object):
-    """What the caller's own tenant uses, and how much it may.
+    """Current use and limits of the caller's own tenant.
     """
 
     def GetUsage(self, request, context):
-        """Tells limit and use of every resource that quotas bound.
+        """Returns limit and use of every resource with a quota.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,7 +70,7 @@ def add_UsageServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class UsageService(object):
-    """What the caller's own tenant uses, and how much it may.
+    """Current use and limits of the caller's own tenant.
     """
 
     @staticmethod

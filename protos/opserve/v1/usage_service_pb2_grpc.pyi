@@ -27,25 +27,25 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class UsageServiceStub:
-    """What the caller's own tenant uses, and how much it may."""
+    """Current use and limits of the caller's own tenant."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> UsageServiceAsyncStub: ...
     GetUsage: _grpc.UnaryUnaryMultiCallable[_usage_service_pb2.GetUsageRequest, _usage_service_pb2.GetUsageResponse]
-    """Tells limit and use of every resource that quotas bound."""
+    """Returns limit and use of every resource with a quota."""
 
 @_typing.type_check_only
 class UsageServiceAsyncStub(UsageServiceStub):
-    """What the caller's own tenant uses, and how much it may."""
+    """Current use and limits of the caller's own tenant."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetUsage: _aio.UnaryUnaryMultiCallable[_usage_service_pb2.GetUsageRequest, _usage_service_pb2.GetUsageResponse]  # type: ignore[assignment]
-    """Tells limit and use of every resource that quotas bound."""
+    """Returns limit and use of every resource with a quota."""
 
 class UsageServiceServicer(metaclass=_abc_1.ABCMeta):
-    """What the caller's own tenant uses, and how much it may."""
+    """Current use and limits of the caller's own tenant."""
 
     @_abc_1.abstractmethod
     def GetUsage(
@@ -53,6 +53,6 @@ class UsageServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _usage_service_pb2.GetUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_usage_service_pb2.GetUsageResponse, _abc.Awaitable[_usage_service_pb2.GetUsageResponse]]:
-        """Tells limit and use of every resource that quotas bound."""
+        """Returns limit and use of every resource with a quota."""
 
 def add_UsageServiceServicer_to_server(servicer: UsageServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,4 +1,4 @@
-"""Answers of the calls of conformance, as values."""
+"""Answers of the conformance calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from opserve_kernels.conformance.record import CaseResult
 from opserve_server.core.runs import Baseline
 
 Definition = NewType("Definition", str)
-"""A case as a line of a suite has it, JSON; as a part of another document it is an object."""
+"""A case as the JSON line of a suite; inside another document it is an object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,9 @@ class CaseInfo:
         id: Its id.
         operator: Name of its operator.
         profile: Profile that it is a call of.
-        expect: PASS, or the name of the status that the call must be refused with.
-        tags: What it is an example of.
-        source: What it was made from.
+        expect: PASS, or the name of the status with which the call must be rejected.
+        tags: Properties of which it is an example.
+        source: Origin of the case.
     """
 
     id: str
@@ -59,7 +59,7 @@ class CaseInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasePage:
-    """Some cases of a suite; the cursor asks for the next ones, and is empty where none is.
+    """One page of a suite's cases.
 
     Attributes:
         cases: The cases, in the order of the suite.
@@ -76,7 +76,7 @@ class CasePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneCase:
-    """A case: the line of JSON that a suite has of it.
+    """The definition of a case.
 
     Attributes:
         definition: The line of the suite that defines the case.
@@ -87,12 +87,12 @@ class OneCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedLine:
-    """A line that makes no case; see opserve.v1.RefusedLine.
+    """A line from which no case could be made; see opserve.v1.RefusedLine.
 
     Attributes:
         line: Number of the line, from 1.
         text: The line, cut off.
-        reason: Why it makes no case.
+        reason: Reason.
     """
 
     line: int
@@ -102,11 +102,11 @@ class RefusedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasesRead:
-    """What lines make: definitions of cases, each with its id; and what makes none.
+    """Cases made from lines, and the lines that could not be converted.
 
     Attributes:
         definitions: Definitions of cases, each with its id.
-        refused: The lines that make no case.
+        refused: The lines that could not be converted.
     """
 
     definitions: Sequence[Definition]
@@ -115,13 +115,13 @@ class CasesRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """A verdict: its status, the reason in one sentence, and the whole of it as JSON.
+    """A verdict: its status, the reason in one sentence, and the complete verdict as JSON.
 
     Attributes:
         case: Id of the case.
         status: PASSED, FAILED, ...
-        reason: Why, in one sentence.
-        verdict: The whole verdict, JSON.
+        reason: Reason, in one sentence.
+        verdict: The complete verdict, JSON.
     """
 
     case: str
@@ -145,7 +145,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusCount:
-    """How many cases have a status.
+    """Number of cases with a status.
 
     Attributes:
         status: PASSED, FAILED, ...
@@ -162,7 +162,7 @@ class RunInfo:
 
     Attributes:
         id: Its id, 16 hexadecimal digits.
-        target: The caller's name for what is tried.
+        target: The caller's name for the target.
         suite: Name of the suite.
         seed: Seed that draws the shapes and inputs of the suite.
         digest: Digest of the whole suite: suites with equal digests have equal cases.
@@ -171,20 +171,20 @@ class RunInfo:
         match: Only cases that match this pattern; empty: all.
         state: RUNNING, ENDED, CANCELLED, FAILED, or INTERRUPTED by the end of the service.
         reason: Why it failed.
-        cases: Number of cases that are chosen; 0 until the suite is made.
-        judged: Number of cases that are judged so far.
+        cases: Number of selected cases; 0 until the suite is made.
+        judged: Number of cases judged so far.
         counts: Number of judged cases by status.
-        worst: Greatest used fraction of a tolerance among outputs that are right.
+        worst: Greatest used fraction of a tolerance among correct outputs.
         created_at: When it began, seconds since 1970.
         ended_at: When it ended, seconds since 1970; None: it runs.
         repeats: Equal calls of each case; 0 of a reported run.
         standards: Standards that are reported beside the layers.
         gates: Standards that fail an output which does not meet them.
         deterministic_level: Level of the sessions; empty of a reported run.
-        stage: WAITING, MAKING_SUITE or TRYING; empty where this process does not carry it out.
-        case: Id of the first case at work.
+        stage: WAITING, MAKING_SUITE or TRYING; empty where this process does not execute it.
+        case: Id of the oldest case in progress.
         origin: DEVICE, or REPORTED where it was judged elsewhere.
-        tool: What judged a reported run.
+        tool: Tool that judged a reported run.
         accuracy: Error bound of the sessions' results; empty of a reported run.
         documented_rules: Answer to calls that break a rule of the vendor's page alone; empty of a
             reported run.
@@ -231,7 +231,7 @@ class OneRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """Some runs; the cursor asks for older ones, and is empty where none is.
+    """One page of runs, the newest first.
 
     Attributes:
         runs: The runs.
@@ -244,10 +244,10 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPage:
-    """What became of some cases; the cursor asks for the next, and is empty where none is.
+    """One page of results.
 
     Attributes:
-        results: What became of each case.
+        results: Result of each case.
         cursor: Cursor of the next page; empty: there is none.
     """
 
@@ -279,7 +279,7 @@ class AllBaselines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunChanges:
-    """How a run differs from an earlier one; see opserve.v1.CompareRunsResponse.
+    """Differences between a run and an earlier one; see opserve.v1.CompareRunsResponse.
 
     Attributes:
         before: The earlier run.
@@ -287,10 +287,10 @@ class RunChanges:
         same_suite: Whether both are of suites with equal digests.
         new_failures: Cases that fail now, and did not fail or were not tried before.
         fixed: Cases that failed before and pass now.
-        newly_skipped: Cases that were judged before and are left out now.
+        newly_skipped: Cases that were judged before and are skipped now.
         drifts: Cases that pass both times but use more of their tolerance now, the largest drift
             first.
-        missing: Number of the earlier run's cases that were not chosen now.
+        missing: Number of the earlier run's cases that are not selected now.
     """
 
     before: RunInfo

@@ -1,4 +1,4 @@
-"""Requests of the calls of conformance, as values that every wire fills."""
+"""Requests of the conformance calls, the same for every API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ class ListCases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetCase:
-    """Tells what a case is.
+    """Returns the definition of a case.
 
     Attributes:
         suite: Name of the suite.
@@ -85,7 +85,7 @@ class ReadCases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetInputs:
-    """Answers an .npz file with the inputs of a case.
+    """Returns an .npz file with the inputs of a case.
 
     Attributes:
         suite: Name of the suite.
@@ -102,7 +102,7 @@ class GetInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetGolden:
-    """Answers an .npz file with what each output must be, and the magnitudes of its sums.
+    """Returns an .npz file with the expected value of each output and the magnitudes of its sums.
 
     Attributes:
         suite: Name of the suite.
@@ -119,7 +119,7 @@ class GetGolden:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitOutputs:
-    """Tells the verdict on outputs that were sent before, by digest, or which must be sent.
+    """Returns the verdict on outputs sent before, by digest, or the names of outputs to send.
 
     Attributes:
         suite: Name of the suite.
@@ -142,13 +142,14 @@ class SubmitOutputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verify:
-    """Judges outputs of a case: arrays of an .npz file, and digests of what was sent before.
+    """Judges outputs of a case: arrays of an .npz file, and digests of outputs sent before.
 
     Attributes:
         suite: Name of the suite.
         case: Id of the case.
         seed: Seed that draws the shapes and inputs of the suite.
-        code: Status that the call was refused with, its name or number; empty: it was not refused.
+        code: Status with which the call was rejected, its name or number; empty: it was not
+            rejected.
         digests: SHA-256 of outputs that the .npz lacks, by name.
         standards: Standards of vendors and libraries that are reported beside the layers, by name.
         gates: Those of them that fail an output which does not meet them.
@@ -167,12 +168,12 @@ class Verify:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuite:
-    """Tries a suite on devices of this service; the answer comes at once.
+    """Tries a suite on devices of this service; returns at once.
 
     Attributes:
         suite: Name of the suite; with definitions, the caller's name for them.
         seed: Seed that draws the shapes and inputs of the suite.
-        target: The caller's name for what is tried: letters, digits and ._:/@+-.
+        target: The caller's name for the target: letters, digits and ._:/@+-.
         profile: Only cases of this profile; empty: all.
         operator: Only cases of this operator; empty: all.
         match: Only cases whose id, source or tag matches this pattern (*, ?); empty: all.
@@ -203,7 +204,7 @@ class RunSuite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetRun:
-    """Tells how far a run is, at once or at its end, but after wait_s seconds at the latest.
+    """Returns the state of a run, at once or at its end, after wait_s seconds at the latest.
 
     Attributes:
         run: Id of the run, or the name of a baseline.
@@ -216,7 +217,7 @@ class GetRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRun:
-    """Ends a run; what is judged stays.
+    """Ends a run; results so far are kept.
 
     Attributes:
         run: Id of the run.
@@ -242,7 +243,7 @@ class ListRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListResults:
-    """Lists what became of a run's cases, with one status or any, in the suite's order.
+    """Lists the results of a run, with one status or any, in the suite's order.
 
     Attributes:
         run: Id of the run, or the name of a baseline.
@@ -259,15 +260,15 @@ class ListResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRun:
-    """Adds a run whose cases were tried and judged elsewhere: all of it, or nothing.
+    """Adds a run whose cases were tried and judged elsewhere: completely or not at all.
 
     Attributes:
-        target: The caller's name for what was tried: letters, digits and ._:/@+-.
+        target: The caller's name for the target: letters, digits and ._:/@+-.
         suite: Name of the suite; the service need not have it.
         seed: Seed that drew the shapes and inputs of the suite.
         digest: Digest of the whole suite: "sha256:" and 64 hexadecimal digits.
-        tool: What judged the outputs: a program and its version.
-        results: What became of each case, in the order of the suite, each case once.
+        tool: Program that judged the outputs, and its version.
+        results: Result of each case, in the order of the suite, each case once.
     """
 
     target: str = ""
@@ -280,7 +281,7 @@ class ReportRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetBaseline:
-    """Gives a name to a run that has ended, or a name to another run.
+    """Names a run that has ended, or moves a name to another run.
 
     Attributes:
         name: The name: letters, digits and ._+-, but not 16 hexadecimal digits.
@@ -298,7 +299,7 @@ class ListBaselines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteBaseline:
-    """Takes a name away; its run stays as long as others of its age.
+    """Removes a name; its run is kept as long as others of its age.
 
     Attributes:
         name: The name.
@@ -309,7 +310,7 @@ class DeleteBaseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareRuns:
-    """Tells how a run differs from an earlier one; each is named by its id or a baseline's name.
+    """Returns the differences between two runs, each named by its id or a baseline's name.
 
     Attributes:
         before: The earlier run: its id or the name of a baseline.
@@ -321,11 +322,11 @@ class CompareRuns:
 
 
 LONG_LISTS: Mapping[type, str] = {ReportRun: "results", RunSuite: "definitions"}
-"""Members that make a message too long to be read in one turn of the event loop."""
+"""Members that make a message too long to be parsed in one iteration of the event loop."""
 OfRun = RunSuite | GetRun | CancelRun | ListRuns | ListResults
 OfHistory = ReportRun | SetBaseline | ListBaselines | DeleteBaseline | CompareRuns
 OfAnyCase = GetInputs | GetGolden | SubmitOutputs | Verify
-"""Of a case in a suite, or of one of the caller's own, which comes as its definition."""
+"""Requests on a case of a suite, or on a case of the caller's own, given by its definition."""
 
 
 ANSWERS: Mapping[type, type] = {
@@ -345,4 +346,4 @@ ANSWERS: Mapping[type, type] = {
     DeleteBaseline: OneBaseline,
     CompareRuns: RunChanges,
 }
-"""The calls that carry no arrays, by their request, and what each answers."""
+"""The calls without arrays: the class of each request, and that of its answer."""

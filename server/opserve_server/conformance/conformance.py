@@ -1,4 +1,4 @@
-"""Verdicts on outputs of others: cases, their inputs, what must come out, and whether it did."""
+"""Conformance calls: cases, inputs, expected values, and verdicts on submitted outputs."""
 
 import asyncio
 import json
@@ -69,25 +69,25 @@ OfCases = Suites | CasePage | OneCase | CasesRead | Submitted
 OfRuns = OneRun | RunPage | ResultPage | OneBaseline | AllBaselines | RunChanges
 Read = Callable[[], Awaitable[Mapping[str, Array]]]
 CASES, CASES_LIMIT = 100, 1000
-"""Cases of a page: where nobody says how many, and at most."""
+"""Cases of a page: the default and the maximum."""
 _PIECE_BYTES = 256 * 1024
 _FAMILIES = (DeconvStatus, TbeStatus, Status)
 _NAMES = {str(status.value): status.name for family in _FAMILIES for status in family}
-"""Of statuses by their numbers."""
+"""Names of statuses by their numbers."""
 
 
 class Conformance:
-    """The calls of conformance, for whoever calls (calls.caller).
+    """The conformance calls, for the current caller (calls.caller).
 
     Args:
-        service: Counts what is under way.
-        workers: Where is drawn and judged.
-        reference: Knows what must come out.
+        service: The core, which counts bytes in flight.
+        workers: Processes that draw inputs and judge outputs.
+        reference: Device for expected values.
         history: Runs of suites.
 
     Attributes:
         array_limits: Bounds on an .npz of outputs.
-        report_bytes_limit: Of a run that was judged elsewhere.
+        report_bytes_limit: Bytes of a reported run.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class Conformance:
         self,
         request: ListSuites | ListCases | GetCase | ReadCases | SubmitOutputs | OfRun | OfHistory,
     ) -> OfCases | OfRuns:
-        """Carries out a call without arrays, and gives its answer as ANSWERS tells.
+        """Executes a call without arrays and returns its answer; ANSWERS maps requests to answers.
 
         Raises:
             HandleNotFound: 107017, there is no such suite or case.
-            InvalidArgument: 100000, something is out of bounds.
+            InvalidArgument: 100000, a value is out of bounds.
         """
         match request:
             case ListSuites():
@@ -140,9 +140,9 @@ class Conformance:
                 return await self._history.run(request)
 
     async def archive(self, request: GetInputs | GetGolden) -> AsyncGenerator[bytes]:
-        """The .npz file that is asked for, in pieces; it has none of a call that must be refused.
+        """The requested .npz file in pieces; a case that must be rejected has no arrays.
 
-        Expected values have values.NAME of each output and magnitudes.NAME of its sums.
+        A file of expected values has values.NAME of each output and magnitudes.NAME of its sums.
         """
         async with self._workers.turn(caller().tenant):
             case = await self._case(request)
@@ -163,12 +163,12 @@ class Conformance:
         """The verdict on outputs.
 
         Args:
-            request: Of which case.
-            read: Unpacks them, once the caller has its turn.
+            request: Names the case.
+            read: Unpacks the outputs, once the tenant's turn has come.
 
         Raises:
-            HandleNotFound: 107017, there is no such case, or an output of which only the digest
-                came is not kept.
+            HandleNotFound: 107017, there is no such case, or an output given only by its digest is
+                not kept.
         """
         code = _code(request.code) if request.code else None
         answer = await self._submit(request, read, code)
@@ -246,6 +246,6 @@ def _verified(verdict: Verdict) -> Verified:
 
 
 def _code(given: str) -> Code:
-    """A status by its name or number."""
+    """The status of its name or number."""
     check_text("code", given)
     return Code(name=_NAMES.get(given, given))

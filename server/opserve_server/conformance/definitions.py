@@ -1,4 +1,4 @@
-"""Reads the cases that callers define, in the conformance workers, and checks their calls."""
+"""Cases defined by callers: reads them in the conformance workers, and checks their calls."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,8 +18,8 @@ from opserve_server.conformance.answers import CasesRead, Definition, RefusedLin
 from opserve_server.conformance.calls import ReadCases
 
 LINES_LIMIT = 400
-"""Lines of a request, and cases that they make. That many take a conformance worker one second,
-and fit a gRPC message of 4 MiB with the longest sources and most layouts."""
+"""Lines of a request, and cases made from them. That many take a conformance worker one second, and
+fit a gRPC message of 4 MiB with the longest sources and most layouts."""
 _PLACE = "definition"
 
 
@@ -28,12 +28,12 @@ def own_case(definition: str, documented_rules: DocumentedRules = DocumentedRule
 
     Args:
         definition: JSON.
-        documented_rules: Answer of the sessions that run the case to a call that breaks a rule
-            of the vendor's page alone. Where no session is known, WARN: such a call is a case
-            both with "PASS" and with the rule's code.
+        documented_rules: Answer of the sessions that run the case to a call that breaks a rule of
+            the vendor's page alone. Without a session, WARN: such a call is a valid case both with
+            "PASS" and with the rule's code.
 
     Raises:
-        InvalidArgument: 100000, it is none, or its call does not do what it says.
+        InvalidArgument: 100000, it is no definition, or its call does not have the stated outcome.
     """
     try:
         return _own_case(definition, documented_rules)
@@ -42,7 +42,7 @@ def own_case(definition: str, documented_rules: DocumentedRules = DocumentedRule
 
 
 def cases_in(request: ReadCases) -> CasesRead:
-    """What lines have made; what is asked has been checked."""
+    """Cases made from lines; the request has been checked."""
     setting = Setting(
         profile=request.profile or DEFAULT_PROFILE, kind=Kind(request.fill or Kind.INTEGER)
     )
@@ -81,7 +81,7 @@ def _own_case(definition: str, documented_rules: DocumentedRules) -> Case:
 
 
 def _read_json(text: str, _: Setting, most: int) -> Read:
-    """Definitions, one a line, perhaps behind a suite's header."""
+    """Reads definitions, one per line, after an optional header of a suite."""
     cases: dict[str, Case] = {}
     refused: list[Refused] = []
     for number, line in enumerate(text.splitlines()[:most], 1):
@@ -109,4 +109,4 @@ FORMS: Mapping[str, Callable[[str, Setting, int], Read]] = {
     "miopen": read_miopen,
     "json": _read_json,
 }
-"""What reads a text, by the name of its form."""
+"""Readers by the name of their format."""

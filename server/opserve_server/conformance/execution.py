@@ -1,4 +1,4 @@
-"""A device of this service as a target: a case's tensors as they lie in memory, and the call."""
+"""Device of this service as a conformance target: places a case's tensors and runs its call."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -32,8 +32,8 @@ class LeasedDevice:
 
     Attributes:
         lease: The session, on a device of the profile of every case.
-        check_size: Refuses a case that is too large to be tried (207012).
-        alone: Held by the call that has the session.
+        check_size: Rejects a case that is too large to be tried (207012).
+        alone: Lock held by the call that uses the session.
     """
 
     lease: Lease
@@ -41,7 +41,7 @@ class LeasedDevice:
     alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def skips(self, case: Case) -> str:
-        """Why a case is too large; "" if it is not."""
+        """Reason for which a case is too large; "" if it is not."""
         if not case.is_refused:
             try:
                 self.check_size(case)
@@ -52,7 +52,7 @@ class LeasedDevice:
     async def run(
         self, case: Case, before: Mapping[str, Array], *, read: Collection[str]
     ) -> Ran | Refused | Broken:
-        """Makes the call once."""
+        """Runs the call once."""
         async with self.alone:
             if case.is_refused:
                 return await plan_case(self.lease, case)
@@ -60,7 +60,7 @@ class LeasedDevice:
 
 
 async def plan_case(lease: Lease, case: Case) -> Ran | Refused:
-    """Phase one alone, with tensors that lie nowhere."""
+    """Phase one alone, with tensors without memory."""
     planned = await _planned(lease, case, {})
     if isinstance(planned, Refused):
         return planned
@@ -71,7 +71,7 @@ async def plan_case(lease: Lease, case: Case) -> Ran | Refused:
 async def run_case(
     lease: Lease, case: Case, storages: Mapping[str, Array], *, read: Collection[str]
 ) -> Ran | Refused | Broken:
-    """The whole call; the session has no more afterwards than before.
+    """Runs both phases; frees everything that it allocated.
 
     Args:
         lease: On a device of the case's profile.
@@ -80,10 +80,10 @@ async def run_case(
         read: The tensors that are read back.
 
     Returns:
-        What came of it.
+        The outcome.
 
     Raises:
-        OpserveError: Something else than the call was refused or failed.
+        OpserveError: Something other than the call was rejected or failed.
     """
     account = lease.service.accounts.of(lease.principal.tenant)
     with account.in_flight(sum(storage.nbytes for storage in storages.values())):
@@ -112,7 +112,7 @@ async def run_case(
 
 
 async def _executed(lease: Lease, planned: Planned) -> float | Broken:
-    """The seconds that it took."""
+    """Duration of the call, seconds."""
     workspace = await lease.allocate(Allocate(workspace_of=planned.executor))
     began = perf_counter()
     try:

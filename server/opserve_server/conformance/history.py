@@ -1,4 +1,4 @@
-"""What a tenant adds to its runs: those judged elsewhere, names, and how two of them differ."""
+"""Run history of a tenant: reported runs, baselines, and comparisons of two runs."""
 
 import asyncio
 import secrets
@@ -36,12 +36,12 @@ from opserve_server.core.runs import Baseline, Origin, Run, RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLimits:
-    """Bounds on what is kept of one tenant.
+    """Bounds on the history of one tenant.
 
     Attributes:
         runs: Runs without a name.
         baselines: Names.
-        report_bytes: Of one run that was judged elsewhere.
+        report_bytes: Bytes of one reported run.
     """
 
     runs: int
@@ -53,8 +53,8 @@ class History:
     """Calls on a tenant's runs.
 
     Args:
-        runs: Carries out those that try devices.
-        workers: Where verdicts of strangers are read.
+        runs: Executes runs on devices.
+        workers: Processes that check reported verdicts.
         limits: Bounds.
         clock: Seconds since 1970.
     """
@@ -71,12 +71,12 @@ class History:
     async def run(
         self, request: OfRun | OfHistory
     ) -> OneRun | RunPage | ResultPage | OneBaseline | AllBaselines | RunChanges:
-        """Carries out a call.
+        """Executes a call.
 
         Raises:
             HandleNotFound: 107017, the tenant has no such run or baseline.
-            LimitExceeded: 207012, it has as many baselines or runs at work as it may.
-            InvalidArgument: 100000, something is out of bounds.
+            LimitExceeded: 207012, the tenant has the maximum number of baselines or active runs.
+            InvalidArgument: 100000, a value is out of bounds.
             NotSupported: 200001, the service has no store.
             StoreUnavailable: 507901, the store does not answer.
         """
@@ -127,7 +127,7 @@ class History:
         check_like("name", request.name, BASELINE)
         run = await self._runs.found(request.run)
         if run.state is RunState.RUNNING:
-            raise malformed("run", given="a run at work", allowed="one that has ended")
+            raise malformed("run", given="an active run", allowed="one that has ended")
         baseline = Baseline(name=request.name, run=run.id, set_at=self._clock())
         kept = self._runs.kept.baselines
         await kept.set(caller().tenant, baseline, limit=self.limits.baselines)
@@ -146,7 +146,7 @@ class History:
     async def _compare(self, request: CompareRuns) -> RunChanges:
         before, now = await self._runs.found(request.before), await self._runs.found(request.now)
         older, newer = await self._outcomes(before), await self._outcomes(now)
-        # Of 20,000 cases it takes some 30 ms.
+        # For 20,000 cases this takes some 30 ms.
         found = await asyncio.to_thread(compare, older, newer)
         return RunChanges(
             before=self._runs.info(before),

@@ -1,7 +1,7 @@
-"""Values on their way to another process and back: large arrays lie in memory that both see.
+"""Shared-memory payloads: values for another process, with large arrays in common memory.
 
-Pickled with the rest, one call of the interpreter would copy them all, and the front's loop stood
-still for as long.
+Pickled with the rest, all arrays would be copied in one call of the interpreter, which would block
+the front's event loop for as long.
 """
 
 import mmap
@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 OUT_OF_BAND_BYTES = 64 * 1024
-"""Of an array from which on it lies apart; smaller ones, and those of BF16, which is no type of
-NumPy's own, are copied: 8 MB, the most of BF16 unless a limit is raised, in some milliseconds."""
+"""Size from which an array is passed out of band, bytes; smaller ones, and those of BF16, which
+NumPy does not define itself, are copied: 8 MB, the most of BF16 at the default limits, in a few
+milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,8 @@ class Payload:
     """A value.
 
     Attributes:
-        form: Pickled, without the bytes of large arrays.
-        ends: Where each of these ends in the memory besides; they begin at whole pages.
+        form: The pickle, without the bytes of large arrays.
+        ends: End of each large array in the memory file; each begins at a whole page.
     """
 
     form: bytes
@@ -33,7 +34,7 @@ class Payload:
 
 @contextmanager
 def shared_memory() -> Generator[Path]:
-    """Where other processes of the service find memory that grows, until the block ends."""
+    """A memory file that other processes of the service can open, until the block ends."""
     file = os.memfd_create("opserve-payload")
     try:
         yield Path(f"/proc/{os.getpid()}/fd/{file}")
@@ -42,7 +43,7 @@ def shared_memory() -> Generator[Path]:
 
 
 def packed(value: object, memory: Path) -> Payload:
-    """A value, of which large arrays are written to memory."""
+    """Packs a value; writes large arrays to the memory file."""
     out_of_band: list[memoryview] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
@@ -62,7 +63,7 @@ def packed(value: object, memory: Path) -> Payload:
 
 
 def unpacked(payload: Payload, memory: Path) -> Any:  # noqa: ANN401  # what was packed
-    """The value; its arrays keep the memory that they lie in."""
+    """Unpacks a value; its arrays keep their memory alive."""
     parts: list[memoryview] = []
     if payload.ends:
         with memory.open("rb") as file:
@@ -73,7 +74,7 @@ def unpacked(payload: Payload, memory: Path) -> Any:  # noqa: ANN401  # what was
 
 
 def executed(task: Payload, request_file: Path, answer_file: Path) -> Payload:
-    """What a function without arguments, in a payload, comes to."""
+    """Calls a packed function without arguments, and packs its result."""
     function: Callable[[], object] = unpacked(task, request_file)
     return packed(function(), answer_file)
 

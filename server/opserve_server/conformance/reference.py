@@ -1,4 +1,4 @@
-"""The reference device: what must come out of cases, by a device of the profile `reference`."""
+"""Reference device: expected values of cases, computed by a device of the profile `reference`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,16 +36,16 @@ _REFERENCE = SessionRequest(profile="reference", documented_rules=REFERENCE_RULE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceLimits:
-    """Bounds on what one case may cost.
+    """Bounds on the cost of one case.
 
     Attributes:
-        elements: Of one tensor of it.
+        elements: Elements of one of its tensors.
         multiply_adds: Products of all its outputs.
-        arrays: Of an .npz of outputs.
-        expected_values_folder: Where expected values are kept.
-        expected_values_bytes: Of all of them.
-        sent_bytes: Of one tenant's outputs and verdicts that are kept.
-        sent_total_bytes: Of all tenants'.
+        arrays: Arrays of an .npz of outputs.
+        expected_values_folder: Folder of expected values.
+        expected_values_bytes: Bytes of all expected values.
+        sent_bytes: Bytes of one tenant's kept outputs and verdicts.
+        sent_total_bytes: Bytes of all tenants' kept outputs and verdicts.
     """
 
     elements: int
@@ -58,14 +58,14 @@ class ConformanceLimits:
 
 
 class ReferenceDevice:
-    """Knows what a case must come to.
+    """Computes the expected outcome of cases.
 
     Args:
-        service: With a device of the profile `reference`.
+        service: The core, with a device of the profile `reference`.
         limits: Bounds on cases.
 
     Attributes:
-        limits: The same.
+        limits: Bounds on cases.
     """
 
     def __init__(self, service: Service, limits: ConformanceLimits) -> None:
@@ -75,9 +75,11 @@ class ReferenceDevice:
         )
 
     def check_size(self, case: Case) -> None:
-        """Refuses a case that costs more than the limits allow (207012)."""
+        """Rejects a case that exceeds the limits (207012)."""
         elements = max(
-            max(tensor.storage_elements, tensor.tensor().element_count)  # a step of 0 shows more
+            max(
+                tensor.storage_elements, tensor.tensor().element_count
+            )  # a stride of 0 shows more elements than it stores
             for tensor in case.tensors.values()
         )
         for what, given, limit in (
@@ -94,7 +96,7 @@ class ReferenceDevice:
                 )
 
     def task(self, case: Case, seed: int, standards: Standards = NO_STANDARDS) -> Task:
-        """A case that is to be judged."""
+        """The judging task of a case."""
         return Task(
             case=case,
             seed=seed,
@@ -106,17 +108,17 @@ class ReferenceDevice:
     def backend(
         self, workers: ConformanceWorkers | TenantWorkers, principal: Principal
     ) -> "WorkersBackend":
-        """A conformance workers beside a device of `reference`, for a caller."""
+        """Conformance workers beside a device of `reference`, for one caller."""
         return WorkersBackend(service=self._service, workers=workers, principal=principal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkersBackend:
-    """Computes for a caller.
+    """Computes expected values for a caller.
 
     Attributes:
-        service: With a device of the profile `reference`.
-        workers: Draws and judges.
+        service: The core, with a device of the profile `reference`.
+        workers: Processes that draw inputs and judge outputs.
         principal: The caller.
     """
 
@@ -125,18 +127,18 @@ class WorkersBackend:
     principal: Principal
 
     async def do(self, work: Callable[[], ResultT]) -> ResultT:
-        """The result of a function, in another process."""
+        """Runs a function in another process."""
         return await self.workers.do(work)
 
     async def answers(self, calls: Sequence[CallGroup]) -> Sequence[Answer]:
-        """Expected values, computed in a session of the caller's."""
+        """Expected values, computed in a session of the caller."""
         sizes = [
             sum(storage.nbytes for storage in prepared.storages.values())
             for call in calls
             for prepared in call.calls
         ]
         account = self.service.accounts.of(self.principal.tenant)
-        # Operands that wait count as bytes under way; those at work run_case counts.
+        # Waiting operands count as bytes in flight here; run_case counts those in use.
         with account.in_flight(sum(sizes) - max(sizes)):
             async with leased(self.service, self.principal, _REFERENCE) as lease:
                 return await answers_to(calls, lambda prepared: _answered(lease, prepared))

@@ -1,4 +1,4 @@
-"""Runs that were judged elsewhere, checked: whoever reports them is a stranger."""
+"""Reported runs: checks on results that other programs judged."""
 
 import json
 import re
@@ -25,14 +25,14 @@ from opserve_server.conformance.request_checks import (
 )
 
 SECONDS = 1e6
-"""That a call takes at most."""
+"""Longest duration of a call, seconds."""
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _PART, _PART_CHARACTERS = 500, 2**18
 """Results, and characters of verdicts, that are checked at once: about a tenth of a second."""
 
 
 def check_report(request: ReportRun) -> None:
-    """Refuses what says too little or too much of a run; results are checked apart."""
+    """Checks the fields of a reported run except its results."""
     check_like("target", request.target, TARGET)
     check_like("digest", request.digest, _DIGEST)
     check_seed(request.seed)
@@ -48,7 +48,7 @@ def check_report(request: ReportRun) -> None:
 
 
 def parts_of(results: Sequence[CaseResult]) -> Iterator[Sequence[CaseResult]]:
-    """Results, as many at a time as others can wait for."""
+    """Splits results into parts that are short enough for other tenants to wait."""
     part, characters = list[CaseResult](), 0
     for result in results:
         part.append(result)
@@ -61,16 +61,16 @@ def parts_of(results: Sequence[CaseResult]) -> Iterator[Sequence[CaseResult]]:
 
 
 def checked(results: Sequence[CaseResult]) -> list[CaseResult]:
-    """Results as they are kept: their verdicts are written anew.
+    """Results in the form in which they are stored; verdicts are serialised anew.
 
     Raises:
-        InvalidArgument: 100000, the first that is wrong.
+        InvalidArgument: 100000, the first invalid result.
     """
     return [replace(result, verdict=_verdict_in(result)) for result in map(_plain, results)]
 
 
 def _plain(result: CaseResult) -> CaseResult:
-    """The result, whose members beside the verdict are within bounds."""
+    """A result whose members beside the verdict are within bounds."""
     if not TARGET.fullmatch(result.case):
         raise _wrong(result, "case", result.case, TARGET.pattern)
     if result.status not in set(Status):
@@ -86,7 +86,7 @@ def _plain(result: CaseResult) -> CaseResult:
 
 
 def _verdict_in(result: CaseResult) -> str:
-    """The verdict's text; empty of what passed, or where none came."""
+    """The verdict's text; empty for a passed case, or without one."""
     if not result.verdict:
         return ""
     try:
@@ -111,6 +111,6 @@ def _check_length(result: CaseResult, text: str) -> None:
 
 
 def _wrong(result: CaseResult, member: str, given: object, allowed: str) -> InvalidArgument:
-    """What strangers wrote is shortened before it goes on."""
+    """An error that quotes untrusted text only in shortened form."""
     case, shown = (repr(str(text)[:TEXT_LIMIT]) for text in (result.case, given))
     return malformed(f"{member} of {case}", given=shown, allowed=allowed)

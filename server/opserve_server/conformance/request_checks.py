@@ -1,4 +1,4 @@
-"""What callers choose of suites, checked."""
+"""Checks of conformance requests."""
 
 import re
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ from opserve_server.core.errors import HandleNotFound
 from opserve_server.core.runs import Run
 
 TEXT_LIMIT = 128
-"""Characters of whatever a caller names."""
+"""Characters of any name in a request."""
 TARGET = re.compile(r"[A-Za-z0-9._:/@+-]{1,128}")
 RUN = re.compile("[0-9a-f]{16}")
 BASELINE = re.compile(r"(?![0-9a-f]{16}$)[A-Za-z0-9._+-]{1,64}")
-"""No name is like the id of a run."""
+"""A baseline's name never looks like the id of a run."""
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def check_suite(suite: str, seed: int) -> None:
-    """Refuses what is no suite, or no seed."""
+    """Rejects an unknown suite or an invalid seed."""
     if suite not in SUITES:
         raise HandleNotFound("suite", suite[:TEXT_LIMIT], allowed=", ".join(SUITES))
     check_seed(seed)
 
 
 def check_own(request: OfAnyCase) -> None:
-    """Refuses a definition beside the name of a case, one that is too long, or no seed."""
+    """Rejects a definition beside the name of a case, a long one, or an invalid seed."""
     if request.suite or request.case or not request.definition:
         given = "a suite or a case besides" if request.definition else "none, and no suite"
         raise malformed("definition", given=given, allowed="one, or a suite and a case")
@@ -41,7 +41,7 @@ def check_own(request: OfAnyCase) -> None:
 
 
 def check_own_suite(request: RunSuite) -> None:
-    """Refuses too many definitions, a name of theirs that is a suite's or none, or no seed."""
+    """Rejects too many definitions, a missing or reserved name of theirs, or an invalid seed."""
     if (given := len(request.definitions)) > LINES_LIMIT:
         raise malformed("definitions", given=f"{given} of them", allowed=f"at most {LINES_LIMIT}")
     check_like("suite", request.suite, TARGET)
@@ -52,7 +52,7 @@ def check_own_suite(request: RunSuite) -> None:
 
 
 def check_lines(request: ReadCases) -> None:
-    """Refuses what no reader reads."""
+    """Rejects an unknown format, or too many lines."""
     for name, given, known in (
         ("form", request.form, FORMS),
         ("profile", request.profile, ("", *PROFILES)),
@@ -66,7 +66,7 @@ def check_lines(request: ReadCases) -> None:
 
 
 def selection_of(request: ListCases | Run | RunSuite) -> Wanted:
-    """Conditions on cases, checked; empty ones exclude nothing."""
+    """Checked conditions on cases; empty ones exclude nothing."""
     check_text("match", request.match)
     return Wanted(
         operators=(request.operator,) if request.operator else (),
@@ -76,20 +76,20 @@ def selection_of(request: ListCases | Run | RunSuite) -> Wanted:
 
 
 def page_limit(given: int, default: int, *, most: int) -> int:
-    """How many a page has; 0 stands for the default."""
+    """Entries of a page; 0 means the default."""
     if not 0 <= given <= most:
         raise malformed("limit", given=given, allowed=f"0 to {most}")
     return given or default
 
 
 def check_like(name: str, given: str, allowed: re.Pattern[str]) -> None:
-    """Refuses what is not as a pattern says."""
+    """Rejects a text that does not match a pattern."""
     if not allowed.fullmatch(given):
         raise malformed(name, given=repr(given), allowed=allowed.pattern)
 
 
 def check_text(name: str, given: str) -> None:
-    """Refuses a long text, and characters that no name has and no store takes."""
+    """Rejects a long text, and characters that no name has and the store rejects."""
     if len(given) > TEXT_LIMIT or not given.isprintable():
         allowed = f"at most {TEXT_LIMIT} printable characters"
         raise malformed(name, given=repr(given), allowed=allowed)
@@ -102,7 +102,7 @@ def _check_length(name: str, text: str) -> None:
 
 
 def check_digests(digests: Mapping[str, str], limit: int) -> None:
-    """Refuses what is no SHA-256, or too many of them."""
+    """Rejects an invalid SHA-256, or too many of them."""
     if len(digests) > limit:
         raise malformed("digests", given=f"{len(digests)} of them", allowed=f"at most {limit}")
     for name, digest in digests.items():

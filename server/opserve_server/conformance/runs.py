@@ -1,4 +1,4 @@
-"""Suites on devices of this service: long operations that outlive the call that began them."""
+"""Suite runs on devices of this service: long operations that outlive their first call."""
 
 import asyncio
 import logging
@@ -65,17 +65,17 @@ from opserve_server.core.waiting import to_its_end
 from opserve_server.store.runs import Runs as KeptRuns
 
 RUNS, RUNS_LIMIT = 20, 200
-"""Runs of a page: where nobody says how many, and at most."""
+"""Runs of a page: the default and the maximum."""
 RESULTS, RESULTS_LIMIT = 100, 1000
 WAIT_LIMIT_S = 60.0
 REPEATS_LIMIT = 10
 _LEVEL = DeterministicLevel.OFF
-"""Unless another is asked for: that of a session that is opened without terms."""
+"""Default level, that of a session opened without terms."""
 _LOST_AFTER_S = 600.0
-"""Seconds without a sign after which a run of another process of the service is over."""
+"""Seconds without a write after which a run of another process of the service is over."""
 ACTIVE_TRIALS_LIMIT = 2
-"""Cases of a run at once: while a device has one, the other is drawn or judged."""
-_PART = 64  # cases that are asked for at once
+"""Cases of a run in progress: while a device runs one, another is drawn or judged."""
+_PART = 64  # cases requested at once
 _WRITE_INTERVAL_S = 1.0
 
 log = logging.getLogger(__name__)
@@ -87,8 +87,8 @@ class ActiveTrial:
 
     Attributes:
         wanted: The case, and how it is judged.
-        trial: What it is tried with; why it cannot be, where no device has its profile.
-        task: Comes to its result.
+        trial: Its trial; or the reason without one, where no device has its profile.
+        task: Returns its result.
     """
 
     wanted: Task
@@ -98,20 +98,20 @@ class ActiveTrial:
 
 @dataclass(slots=True, eq=False)
 class ActiveRun:
-    """A run at work.
+    """A run in progress.
 
     Attributes:
-        run: As it is now.
-        principal: Who began it.
-        standards: Told beside the layers.
+        run: Its current record.
+        principal: The caller that started it.
+        standards: Reported beside the layers.
         own: The cases, if the caller defined them.
-        began: Whether it is carried out yet.
-        stage: What is done of it.
-        under_way: The cases at work, in the suite's order.
-        tally: Of the cases that are judged.
-        unwritten: Results that the store lacks, by their places.
-        cut: What it is to be, since it was told to end; None before.
-        ended: Done at its end.
+        began: Whether its execution has begun.
+        stage: Current stage.
+        active_trials: The cases in progress, in the suite's order.
+        tally: Counts of the judged cases.
+        unwritten: Results not yet in the store, by position.
+        cut: Its final state, since its end was requested; None before.
+        ended: Set at its end.
     """
 
     run: Run
@@ -128,15 +128,15 @@ class ActiveRun:
 
 
 class SuiteRuns:
-    """Runs of suites, those at work and those of the store.
+    """Runs of suites, those in progress and those in the store.
 
     Args:
-        service: With the devices.
-        workers: Where is drawn and judged.
-        reference: Knows what must come out.
-        kept: The store's; None: there is no store, and no run.
-        runs_limit: Runs of one tenant at work.
-        kept_limit: Runs of one tenant that are kept.
+        service: The core with the devices.
+        workers: Processes that draw inputs and judge outputs.
+        reference: Device for expected values.
+        kept: Runs in the store; None without a store, and without runs.
+        runs_limit: Active runs of one tenant.
+        kept_limit: Stored runs of one tenant.
         clock: Seconds since 1970.
     """
 
@@ -159,12 +159,12 @@ class SuiteRuns:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, request: OfRun) -> OneRun | RunPage | ResultPage:
-        """Carries out a call.
+        """Executes a call.
 
         Raises:
             HandleNotFound: 107017, the tenant has no such run.
-            LimitExceeded: 207012, too many runs of the tenant are at work.
-            InvalidArgument: 100000, something is out of bounds.
+            LimitExceeded: 207012, too many runs of the tenant are active.
+            InvalidArgument: 100000, a value is out of bounds.
             NotSupported: 200001, the service has no store.
             StoreUnavailable: 507901, the store does not answer.
         """
@@ -183,7 +183,7 @@ class SuiteRuns:
                 assert_never(request)
 
     async def stop(self) -> None:
-        """Ends the runs at work; what they judged is kept."""
+        """Ends the active runs; their results are kept."""
         at_work = list(self._live.values())
         for live in at_work:
             self._cut(live, RunState.INTERRUPTED)
@@ -192,10 +192,10 @@ class SuiteRuns:
 
     @property
     def kept(self) -> KeptRuns:
-        """The store's.
+        """Runs in the store.
 
         Raises:
-            NotSupported: 200001, there is none.
+            NotSupported: 200001, there is no store.
         """
         if self._known_kept is None:
             raise NotSupported(
@@ -208,7 +208,7 @@ class SuiteRuns:
         return self._known_kept
 
     async def _begin(self, request: RunSuite) -> RunInfo:
-        """The run as it was before its first step."""
+        """Starts a run; returns its state before its first step."""
         _check(request)
         documented_rules = documented_rules_of(request.documented_rules)
         own = (
@@ -243,12 +243,12 @@ class SuiteRuns:
         )
         live = ActiveRun(run, principal, standards, own)
         info, kept = _run_info(run, live), self.kept
-        self._live[run.id] = live  # in the same turn as the check of the limit
+        self._live[run.id] = live  # in the same iteration of the loop as the check of the limit
         await to_its_end(self._start(live, kept))
         return info
 
     async def _start(self, live: ActiveRun, kept: KeptRuns) -> None:
-        """Stores the run and executes it, also when the caller has left by then."""
+        """Stores the run and executes it, even if the caller has disconnected by then."""
         try:
             await kept.begin(live.run, kept=self._kept_limit)
         except BaseException:
@@ -274,7 +274,7 @@ class SuiteRuns:
         return await self.found(request.run)
 
     def _cut(self, live: ActiveRun, state: RunState) -> None:
-        """Tells a run to end, once: a second time would keep its end out of the store."""
+        """Requests a run's end, once: a second cancellation would keep its end out of the store."""
         if live.cut is None and live.run.state is RunState.RUNNING:
             live.cut = state
             if live.began:
@@ -330,7 +330,7 @@ class SuiteRuns:
         return self._current(found)
 
     def _current(self, run: Run) -> Run:
-        """A run of the store, which says of one that nobody carries out that it is at work."""
+        """Corrects a stored run that is marked as running although no process executes it."""
         live = self._live.get(run.id)
         if live is not None:
             return live.run
@@ -338,7 +338,7 @@ class SuiteRuns:
         return replace(run, state=RunState.INTERRUPTED) if lost else run
 
     def info(self, run: Run) -> RunInfo:
-        """A run of the caller's tenant as both wires tell it."""
+        """A run of the caller's tenant, as both APIs return it."""
         live = self._live.get(run.id) if run.state is RunState.RUNNING else None
         return _run_info(run, live)
 
@@ -346,7 +346,7 @@ class SuiteRuns:
         task = self._tasks[live.run.id]
         live.began = True
         if live.cut is not None:
-            task.cancel()  # before its first step it would have had no end
+            task.cancel()  # cancelled before its first step it would never end
         try:
             await self._executor.execute(live, kept)
         finally:
@@ -414,12 +414,12 @@ def _run_info(run: Run, live: ActiveRun | None) -> RunInfo:
 
 
 class RunExecutor:
-    """Carries out runs.
+    """Executes runs.
 
     Args:
-        service: With the devices.
-        workers: Where is drawn and judged.
-        reference: Knows what must come out.
+        service: The core with the devices.
+        workers: Processes that draw inputs and judge outputs.
+        reference: Device for expected values.
         clock: Seconds since 1970.
     """
 
@@ -441,14 +441,14 @@ class RunExecutor:
         """The cases of a run that the caller defines.
 
         Raises:
-            InvalidArgument: 100000, a definition is none, or of a call that does not do what it
-                says.
+            InvalidArgument: 100000, a definition is invalid, or its call does not have the stated
+                outcome.
         """
         async with self._workers.turn(caller().tenant):
             return await self._workers.do(tasks.part_of_own, request, documented_rules)
 
     async def execute(self, live: ActiveRun, kept: KeptRuns) -> None:
-        """Brings a run to its end, whatever that is."""
+        """Executes a run to its end, whatever its outcome."""
         state, reason = RunState.ENDED, ""
         try:
             await self._try_all(live, kept)
@@ -470,7 +470,7 @@ class RunExecutor:
             live.ended.set()
 
     async def _try_all(self, live: ActiveRun, kept: KeptRuns) -> None:
-        """Every case, a few at once, in a session for each profile."""
+        """Tries every case, a few at once, in a session for each profile."""
         async with AsyncExitStack() as stack:
             trials: dict[str, Trial | str] = {}
             try:
@@ -489,7 +489,7 @@ class RunExecutor:
                 await asyncio.gather(*left, return_exceptions=True)
 
     async def _cases_of(self, live: ActiveRun) -> AsyncGenerator[Case]:
-        """The cases that are chosen, in the suite's order."""
+        """The selected cases, in the suite's order."""
         place, total = 0, 1
         while place < total:
             part = live.own or await self._part_of(live, place)
@@ -512,11 +512,11 @@ class RunExecutor:
         return ActiveTrial(wanted, trial, asyncio.create_task(_record_of(trial, wanted)))
 
     async def _end_first(self, live: ActiveRun, kept: KeptRuns) -> None:
-        """Waits for the result of the case that is at work for longest, and notes it."""
+        """Waits for the result of the oldest case in progress, and records it."""
         first = live.active_trials[0]
         try:
             result = await first.task
-        except LimitExceeded:  # beside the others there may have been no room for it
+        except LimitExceeded:  # the other cases may have used up the limit
             await asyncio.wait([one.task for one in live.active_trials])
             result = await _record_of(first.trial, first.wanted)
         live.active_trials.popleft()
@@ -525,7 +525,7 @@ class RunExecutor:
             await to_its_end(self._write(live, kept))
 
     async def _trial_on(self, profile: str, live: ActiveRun, stack: AsyncExitStack) -> Trial | str:
-        """Its session lasts until the stack ends; why there is none, where no device has it."""
+        """A trial whose session lasts until the stack ends; or the reason without one."""
         try:
             request = SessionRequest(
                 profile=profile,

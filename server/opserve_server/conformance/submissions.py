@@ -1,4 +1,4 @@
-"""Outputs that a tenant has sent, and what was said of them: neither need travel again."""
+"""Submissions: sent outputs of tenants with their verdicts, kept to avoid repeated uploads."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
@@ -19,18 +19,18 @@ ValueT = TypeVar("ValueT")
 VerdictKey = tuple[str, int, str, Standards, frozenset[tuple[str, str]]]
 """Case, seed, revision of the contract, standards, and the digest of each output."""
 _VERDICTS_SHARE = 8
-"""One byte of so many is for verdicts, so that large outputs push none of them out."""
+"""One byte of this many is for verdicts, so that large outputs do not evict them."""
 _ENTRY_BYTES = 1024
-"""Of memory beside a value's own: its key, its head and its place."""
+"""Memory of an entry beside its value: key, header and position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What a call gives of a case's outputs.
+    """Outputs of a case in a call.
 
     Attributes:
-        arrays: Those that came, by output.
-        digests: Of these and of those that the caller says were sent before.
+        arrays: Received arrays, by output.
+        digests: Digests of these, and of those that the caller has sent before.
     """
 
     arrays: Mapping[str, Array]
@@ -40,7 +40,7 @@ class Submission:
 def submission_of(
     case: Case, arrays: Mapping[str, Array], digests: Mapping[str, str]
 ) -> Submission:
-    """Of what came, that which the case writes; where an array came, its own digest counts."""
+    """The outputs that the case writes; for a received array its own digest counts."""
     came = {name: array for name, array in arrays.items() if name in case.written}
     listed = {name: digest for name, digest in digests.items() if name in case.written}
     found = {name: digest_of(array) for name, array in came.items()}
@@ -48,13 +48,13 @@ def submission_of(
 
 
 class LruCache(Generic[KeyT, ValueT]):
-    """Values by key, of which each has but one; those not used for longest go.
+    """Values by key; the least recently used are dropped.
 
     Args:
-        limit_bytes: Of all of them.
+        limit_bytes: Total bytes of the values.
 
     Attributes:
-        held_bytes: Of those that are there.
+        held_bytes: Bytes of the current values.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -62,14 +62,14 @@ class LruCache(Generic[KeyT, ValueT]):
         self._values = OrderedDict[KeyT, tuple[ValueT, int]]()
 
     def get(self, key: KeyT) -> ValueT | None:
-        """The value of a key, which is the newest from now on; None where it is not kept."""
+        """The value of a key, which becomes the most recent one; None where it is not kept."""
         if key not in self._values:
             return None
         self._values.move_to_end(key)
         return self._values[key][0]
 
     def put(self, key: KeyT, value: ValueT, size_bytes: int) -> None:
-        """Keeps a value, unless it is larger than all may be."""
+        """Adds a value, unless it exceeds the limit alone."""
         size_bytes += _ENTRY_BYTES
         if size_bytes > self._limit_bytes or self.get(key) is not None:
             return
@@ -79,16 +79,16 @@ class LruCache(Generic[KeyT, ValueT]):
             self.drop()
 
     def drop(self) -> None:
-        """Forgets the value that was not used for longest; there is one."""
+        """Drops the least recently used value; there must be one."""
         _, (_, dropped_bytes) = self._values.popitem(last=False)
         self.held_bytes -= dropped_bytes
 
 
 class TenantSubmissions:
-    """What is kept of one tenant.
+    """Kept outputs and verdicts of one tenant.
 
     Args:
-        limit_bytes: Of all of it.
+        limit_bytes: Total bytes.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -98,37 +98,37 @@ class TenantSubmissions:
 
     @property
     def held_bytes(self) -> int:
-        """Of all of it."""
+        """Total bytes."""
         return self._outputs.held_bytes + self._verdicts.held_bytes
 
     def drop(self) -> None:
-        """Forgets what was not used for longest, outputs or, if they have their share, verdicts."""
+        """Drops the least recently used outputs, or verdicts if they exceed their share."""
         full = self._verdicts.held_bytes * _VERDICTS_SHARE > self.held_bytes
         (self._verdicts if full else self._outputs).drop()
 
     def verdict(self, task: Task, given: Submission) -> Verified | None:
-        """What was said of equal outputs of the case, if that is known."""
+        """The verdict on equal outputs of the case, if kept."""
         return self._verdicts.get(_key(task, given))
 
     def outputs(self, given: Submission) -> Mapping[str, Array]:
-        """The arrays that are given or kept, by output."""
+        """The given or kept arrays, by output."""
         kept = {name: self._outputs.get(digest) for name, digest in given.digests.items()}
         there = {name: array for name, array in kept.items() if array is not None}
         return {**there, **given.arrays}
 
     def keep(self, task: Task, given: Submission, verified: Verified) -> None:
-        """Remembers what came, and what was said of it."""
+        """Keeps outputs and their verdict."""
         for name, array in given.arrays.items():
             self._outputs.put(given.digests[name], array, array.nbytes)
         self._verdicts.put(_key(task, given), verified, len(verified.verdict))
 
 
 class SubmissionCaches:
-    """What is kept of all tenants; with its account that of a tenant goes.
+    """Submissions of all tenants; those of a tenant are dropped with its account.
 
     Args:
-        limit_bytes: Of all of it.
-        of_one_bytes: Of each tenant's.
+        limit_bytes: Total bytes.
+        tenant_limit_bytes: Bytes of each tenant.
     """
 
     def __init__(self, limit_bytes: int, *, tenant_limit_bytes: int) -> None:
@@ -136,11 +136,11 @@ class SubmissionCaches:
         self._tenants = WeakKeyDictionary[Account, TenantSubmissions]()
 
     def of(self, account: Account) -> TenantSubmissions:
-        """What is kept of a tenant."""
+        """Submissions of a tenant."""
         return self._tenants.setdefault(account, TenantSubmissions(self._tenant_limit_bytes))
 
     def make_room(self) -> None:
-        """Drops what is too much, of whoever has most: nobody loses who has less than a share."""
+        """Drops the excess of the tenant with most, so that no tenant below its share loses any."""
         tenants = list(self._tenants.values())
         while sum(sent.held_bytes for sent in tenants) > self._limit_bytes:
             max(tenants, key=lambda sent: sent.held_bytes).drop()

@@ -1,4 +1,4 @@
-"""Tasks of the conformance workers: suites, inputs and verdicts, by NumPy and without a device."""
+"""Tasks of the conformance workers: suites, inputs and verdicts, in NumPy without a device."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ _SUITES_KEPT = 4
 
 
 def page_of(request: ListCases, limit: int) -> CasePage | None:
-    """Some cases of a suite; None where the cursor is no case that is chosen."""
+    """One page of a suite's cases; None where the cursor is not a selected case."""
     suite, digest, _ = _suite(request.suite, request.seed)
     chosen = selection_of(request).of(suite.cases)
     ids = [case.id for case in chosen]
@@ -56,9 +56,9 @@ class Part:
     """Some cases of a run.
 
     Attributes:
-        cases: They.
+        cases: The cases.
         total: Cases of the whole run.
-        digest: Of the whole suite.
+        digest: Digest of the whole suite.
     """
 
     cases: Sequence[Case]
@@ -67,7 +67,7 @@ class Part:
 
 
 def part_of(run: Run, first: int, count: int) -> Part:
-    """The cases of a run from a place on, `count` at most."""
+    """The cases of a run from a position on, `count` at most."""
     suite, digest, _ = _suite(run.suite, run.seed)
     chosen = selection_of(run).of(suite.cases)
     return Part(cases=chosen[first : first + count], total=len(chosen), digest=digest)
@@ -77,7 +77,8 @@ def part_of_own(request: RunSuite, documented_rules: DocumentedRules) -> Part:
     """All cases of a run that the caller defines.
 
     Raises:
-        InvalidArgument: 100000, a definition is none, or its call does not do what it says.
+        InvalidArgument: 100000, a definition is invalid, or its call does not have the stated
+            outcome.
     """
     cases: dict[str, Case] = {}
     for place, definition in enumerate(request.definitions):
@@ -93,7 +94,7 @@ def part_of_own(request: RunSuite, documented_rules: DocumentedRules) -> Part:
 
 
 def case_in(suite: str, seed: int, case: str) -> Case | None:
-    """The case of an id, if the suite has it."""
+    """The case with an id, if the suite has it."""
     return _suite(suite, seed)[2].get(case)
 
 
@@ -103,13 +104,13 @@ def inputs_of(case: Case, seed: int) -> Array:
 
 
 def expected_of(task: Task) -> Array | ReferenceNeeded:
-    """What each output must be, as the bytes of an .npz file."""
+    """The expected values as the bytes of an .npz file."""
     found = expected_values(task, partial(_inputs, task), sized=task.case.written)
     return found if isinstance(found, ReferenceNeeded) else _packed(arrays_in(found))
 
 
 def verdict_on_outputs(task: Task, outputs: Mapping[str, Array]) -> Verdict | ReferenceNeeded:
-    """The verdict on outputs; those of BF16 may be its bits in uint16."""
+    """The verdict on outputs; outputs of BF16 may be its bits in uint16."""
     given = typed_outputs(task.case, outputs)
     return verdict_on(task, partial(_inputs, task), Results(outputs=[given], before={}, after={}))
 

@@ -1,4 +1,4 @@
-"""Processes that draw and judge, so that the front's loop goes on; tenants take turns at them."""
+"""Conformance workers: processes that draw inputs and judge outputs, shared fairly by tenants."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -31,11 +31,11 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class TenantWorkers:
-    """A conformance workers as those use it who have no turn: each task takes one of the tenant.
+    """Conformance workers for callers without a turn: each task takes a turn of the tenant.
 
     Attributes:
         workers: The conformance workers.
-        tenant: Whose turn it is.
+        tenant: The tenant.
     """
 
     workers: "ConformanceWorkers"
@@ -47,28 +47,28 @@ class TenantWorkers:
         *args: ParametersT.args,
         **options: ParametersT.kwargs,
     ) -> ResultT:
-        """What a function comes to in another process, once the tenant has a turn."""
+        """Runs a function in another process, once the tenant's turn has come."""
         async with self.workers.turn(self.tenant):
             return await self.workers.do(task, *args, **options)
 
 
 class ConformanceWorkers:
-    """Processes for work that takes long and needs no device; the first task starts them.
+    """Processes for long work without a device; the first task starts them.
 
     Args:
-        processes: How many, and how many tasks they are given at once.
+        processes: Number of processes, and of tasks at once.
     """
 
     def __init__(self, processes: int) -> None:
         self._count = processes
         self._pool: ProcessPoolExecutor | None = None
         self._free = asyncio.Semaphore(processes)
-        # Of each tenant one call has tasks at a time, so that tenants take turns.
+        # Only one call of each tenant has tasks at a time, so that tenants alternate.
         self._turns = WeakValueDictionary[str, asyncio.Semaphore]()
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncGenerator[None]:
-        """A turn of a tenant, until the block ends; while it waits for a device, others work."""
+        """A turn of a tenant until the block ends; others run while it waits for a device."""
         async with self._turns.setdefault(tenant, asyncio.Semaphore(1)):
             yield
 
@@ -78,16 +78,16 @@ class ConformanceWorkers:
         *args: ParametersT.args,
         **options: ParametersT.kwargs,
     ) -> ResultT:
-        """What a function comes to in another process; if cancelled, it is over before this is.
+        """Runs a function in another process; a cancellation waits for its end.
 
         Raises:
-            Unavailable: 507901, the process ended in the middle of it.
+            Unavailable: 507901, the process died during the task.
         """
         async with self._free:
             return await to_its_end(self._done(partial(task, *args, **options)))
 
     async def close(self) -> None:
-        """Ends the processes, once what they do is over."""
+        """Ends the processes after their current tasks."""
         if self._pool is not None:
             await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 

@@ -64,6 +64,7 @@ class Account:
     ) -> None:
         self._book = book
         self._unset = {Resource.BYTES_IN_FLIGHT: bytes_in_flight}
+        # Time up to which calls are paid for at the tenant's rate: a leaky bucket without a timer.
         self._calls_until_s = 0.0
         self.calls = 0
         self.counters = {resource: ResourceCounter(resource, inf) for resource in Resource}
@@ -195,6 +196,8 @@ class Reservation:
 
     def update(self, amount: int) -> None:
         """Sets the holder's total."""
+        # Only the difference to the previous report changes the sum, so a repeated or late report
+        # cannot count twice.
         self._counter.use += amount - self._amount
         self._amount = amount
 
@@ -235,6 +238,8 @@ class Accounts:
         """Replaces the tenants of the service; LOCAL's own account stays."""
         known = {tenant.name: tenant for tenant in tenants if tenant.name != LOCAL.tenant}
         for name in self._accounts.keys() - known.keys() - {LOCAL.tenant}:
+            # Sessions and calls may still hold the account: `closed` ends them, and their
+            # reservations are returned to it.
             self._accounts.pop(name).closed = True
         for name, tenant in known.items():
             if name in self._accounts:

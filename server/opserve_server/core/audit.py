@@ -78,6 +78,7 @@ class RefusedCalls:
             log.exception(
                 "%d entries of the audit wait: the store does not take them", len(entries)
             )
+            # Merged with the entries since, within the limit.
             for entry in entries.values():
                 self._add(entry)
 
@@ -95,6 +96,7 @@ class RefusedCalls:
         )
 
     def _add(self, entry: AuditEntry) -> None:
+        # Equal rejections share an entry: a flood of bad keys must not fill the table or the store.
         key = (
             entry.tenant,
             entry.principal,

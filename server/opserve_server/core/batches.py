@@ -34,6 +34,7 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
             session.check_open()
             results.append(await handler.run(session, command))
         except OpserveError as error:
+            # Without its traceback: the result may be kept for retries.
             results.append(Failed(error=unraised(error)))
             break
         if handler.long or number % ITEMS_PER_SLICE == 0:

@@ -65,6 +65,7 @@ class Buffer:
         """
         if not self.copies and not self.memory.is_mapped(self.region):
             return self.region
+        # The slab of an earlier substitute may have been mapped since.
         if self.scratch is None or self.memory.is_mapped(self.scratch):
             outgrown, self.scratch = self.scratch, self.memory.allocate_hidden(self.size_bytes)
             if outgrown is not None:
@@ -93,6 +94,8 @@ class Buffer:
         self._release_when_idle()
 
     def _release_when_idle(self) -> None:
+        # A call at the device may still read or write the region, so it is returned after the last
+        # user.
         if self.freed and not self.users:
             for region in filter(None, (self.region, self.scratch)):
                 self.memory.release(region)

@@ -52,6 +52,8 @@ class Capacity:
 
         Without a reservation, sessions that come and go would never leave a device empty.
         """
+        # One device per tenant: otherwise exclusive requests of one tenant could block every
+        # device.
         if requirements.exclusive_s is None or tenant in self._reserving_tenants:
             return
         ready = [device for device in requirements.devices if device.ready]
@@ -106,6 +108,7 @@ class Capacity:
             return f"{count} sessions, its limit"
         if exclusive and count:
             return f"{count} sessions, where none may be"
+        # A closed session may still write to its memory until its device confirms the stop.
         if exclusive and device.name in self._ending:
             return "a session that ends"
         return "is reserved for a request before this one" if device.name in self._reserved else ""

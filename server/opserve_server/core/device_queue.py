@@ -122,6 +122,8 @@ class DeviceQueue:
                 self._begin_wait(request)
             return await request.granted
         except asyncio.CancelledError:
+            # The session may have been granted in the same iteration of the loop as the
+            # cancellation. No client will ever get it, so it must end.
             granted = request.granted
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self._close(granted.result())
@@ -132,6 +134,8 @@ class DeviceQueue:
     def advance(self) -> Capacity:
         """Opens the sessions of all requests that can be met; returns the remaining capacity."""
         capacity = self._capacity()
+        # In queue order: a request takes or reserves capacity before any later one is considered.
+        # The list is copied, since an error of `_grant` can complete a request.
         for request in [request for request in self._requests if request.waits]:
             device = capacity.device_for(request.requirements)
             if device is None:
@@ -147,6 +151,7 @@ class DeviceQueue:
         After the last connection the request stays queued for a while. If the block ended well it
         can still be granted; after an error, such as a broken connection, it is passed over.
         """
+        # Counted, since a retry may connect before the previous connection has ended.
         self._callers[key] += 1
         self._note_reconnection(self._request_of(key))
         disconnected = True
@@ -195,6 +200,8 @@ class DeviceQueue:
     ) -> QueuedRequest:
         loop = asyncio.get_running_loop()
         now = loop.time()
+        # The rank is fixed at the request: waiting time adds equally to all, so no request ever
+        # overtakes another one later.
         rank = now - requirements.priority * self._limits.priority_step_s
         request = QueuedRequest(
             account=account,
@@ -242,6 +249,8 @@ class DeviceQueue:
             self._poll_timer = loop.call_later(POLL_INTERVAL_S, self._poll)
 
     def _poll(self) -> None:
+        # Workers report readiness to their devices only, so the queue polls. The next poll is
+        # scheduled first: it must follow even if `advance` raises.
         self._poll_timer = asyncio.get_running_loop().call_later(POLL_INTERVAL_S, self._poll)
         self.advance()
 
@@ -268,6 +277,7 @@ class DeviceQueue:
         request.timers["return"] = loop.call_at(idle.ends_at, self._expire, request, idle)
 
     def _expire(self, request: QueuedRequest, idle: IdleTimer) -> None:
+        # A stall of the loop meanwhile has moved the limit.
         if idle.ends_at > asyncio.get_running_loop().time():
             self._schedule_expiry(request, idle)
             return

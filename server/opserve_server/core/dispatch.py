@@ -160,8 +160,11 @@ class Dispatcher:
             source = queue.streams.take()
             entry, run = source.take_call()
             queue.at_device += 1
+            # Behind the tenant's other streams: they alternate call by call.
             if source.has_call:
                 queue.streams.add(source)
+            # In the context of the submitting call, so that logs and traces of the work belong to
+            # that call.
             task = asyncio.create_task(
                 self._device.run(
                     run.call,
@@ -176,6 +179,8 @@ class Dispatcher:
 
     def _next(self) -> _TenantQueue | None:
         """The tenant whose call goes to the device now; None where the device has no capacity."""
+        # A call that is at the device can no longer be overtaken. So few are sent, and the order of
+        # all others stays open for tenants with less device time.
         candidates = [queue for queue in self._fair_queue if queue.streams and queue.has_capacity]
         if not candidates:
             return None
@@ -186,6 +191,7 @@ class Dispatcher:
         return sum(queue.at_device > 0 for queue in self._fair_queue) < TENANTS_AT_DEVICE
 
     def _charge(self, queue: _TenantQueue, account: Account, used_ns: int) -> None:
+        # Charged after the run: the time of a call is not known before.
         queue.call_ns += _NEWEST_WEIGHT * (used_ns - queue.call_ns)
         self._fair_queue.charge(queue, used_ns, weight=account.tenant.weight)
         account.used_device(self._device.profile, used_ns / _NS_PER_S)
@@ -194,6 +200,7 @@ class Dispatcher:
         self, queue: _TenantQueue, source: Source, entry: Entry, task: asyncio.Task[KernelTiming]
     ) -> None:
         del self._tasks[entry]
+        # Before end_call, which may offer the stream's next call.
         queue.at_device -= 1
         if task.cancelled() and entry.stopped_by is None:
             return  # not by `stop`: the event loop ends and cancels all tasks

@@ -60,6 +60,7 @@ class RecordEvent:
 async def _record_event(session: Session, command: RecordEvent) -> Done:
     event = session.events.get(command.event)
     record = Record()
+    # Submitted before it becomes the latest record: a full queue leaves the event as it was.
     session.streams.get(command.stream).submit(Mark(event.handle, record))
     event.latest = record
     return Done()
@@ -81,6 +82,8 @@ class StreamWaitEvent:
 async def _stream_wait_event(session: Session, command: StreamWaitEvent) -> Done:
     event = session.events.get(command.event)
     stream = session.streams.get(command.stream)
+    # The record of this moment counts: a later RecordEvent does not change the wait
+    # (aclrtStreamWaitEvent).
     if event.latest is not None:
         stream.submit(Wait(event.handle, event.latest))
     return Done()

@@ -92,6 +92,7 @@ class Plans:
                 bits.
         """
         key = (operator.name, options, _without_buffers(arguments))
+        # Removed and added again: the dict is in the order of use.
         planned = self._planned.pop(key, None)
         if planned is None:
             known = OPERATORS[operator.name]

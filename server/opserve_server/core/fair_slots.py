@@ -41,6 +41,8 @@ class FairSlots:
 
     def __init__(self, slots: int, *, waiting_limit: int) -> None:
         self._free = slots
+        # One slot stays free for another tenant, which then never waits for a long call of the
+        # first one.
         self._limit_of_tenant = max(slots - 1, 1)
         self._waiting_limit = waiting_limit
         self._queues: dict[str, _Queue] = {}
@@ -78,6 +80,7 @@ class FairSlots:
                 self._release(name)
             else:
                 queue.waiting.remove(granted)
+                # Otherwise the idle tenant would keep its place in the fair queue.
                 self._forget(name)
             raise
 

@@ -74,6 +74,8 @@ class HandleTable(Generic[Item]):
 
     def put(self, handle: int, item: Item) -> None:
         """Adds an object under a handle from next_handle."""
+        # Strictly increasing: a retry or a late command can never meet a newer object under an old
+        # handle.
         assert handle > self._last, "next_handle comes first"
         self._last = handle
         self._items[handle] = item
@@ -81,6 +83,7 @@ class HandleTable(Generic[Item]):
 
     def put_default(self, item: Item) -> None:
         """Adds the object with handle 0, which exists from the start (the default stream)."""
+        # Handle 0 is outside the sequence of next_handle.
         self._items[0] = item
         self._count()
 

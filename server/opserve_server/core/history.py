@@ -140,6 +140,8 @@ class History:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + limit_s
         while True:
+            # Sequence numbers are consecutive, so the position of an entry follows from its number.
+            # Entries may have been dropped since the last yield.
             first = self._last - len(self._entries) + 1
             if after + 1 < first:
                 lost = LostEntries(first=after + 1, last=first - 1)
@@ -161,6 +163,7 @@ class History:
 
     def _wake(self) -> None:
         if self._news is not None:
+            # One future serves all watchers; the next one to wait makes a new one.
             self._news.set_result(None)
             self._news = None
 

@@ -100,4 +100,5 @@ class Lease:
 async def _chunks(data: NDArray[Any]) -> AsyncIterator[bytes]:
     flat = data.reshape(-1).view(np.uint8)
     for start in range(0, flat.size, _CHUNK_BYTES):
+        # In chunks, so that the copy of a large array does not block other calls.
         yield flat[start : start + _CHUNK_BYTES].tobytes()

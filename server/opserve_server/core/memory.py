@@ -57,8 +57,11 @@ class SessionMemory:
     def map_slab(self, region: Region) -> Slab | None:
         """Marks the slab of a region as mapped and returns it; None while a call computes in it."""
         space = self._slabs[region.slab]
+        # A kernel keeps indices in its workspace. A client that could write there might make the
+        # kernel access memory outside of its tensors.
         if space.calls:
             return None
+        # For good: the client may keep the mapping for as long as it lives.
         space.slab.mapped = True
         return space.slab
 
@@ -70,6 +73,7 @@ class SessionMemory:
     def hide(self, region: Region, done: asyncio.Future[None]) -> None:
         """Keeps the slab of a workspace unmapped until the call that computes there is done."""
         calls = self._slabs[region.slab].calls
+        # Until `done` the slab must not be mapped, see map_slab.
         calls.add(done)
         done.add_done_callback(calls.discard)
 
@@ -109,6 +113,8 @@ class SessionMemory:
 
     def _return(self, space: "_SlabSpace") -> None:
         del self._slabs[space.slab.id]
+        # The worker unmaps the slab before another session can get it: frames are delivered in
+        # order.
         self._device.detach(space.slab)
         self._device.slabs.give_back(space.slab)
         self._count()
@@ -122,6 +128,8 @@ class SessionMemory:
                 _aligned(size_bytes), maximum_bytes=self._reservation.available
             )
         except NoMemory:
+            # Sessions keep empty slabs for their next allocations, and return them when memory is
+            # short.
             self._reclaim()
             slab = self._take_last_slab(size_bytes)
         try:
@@ -190,6 +198,8 @@ class _SlabSpace:
         beside = self._free[max(index - 1, 0) : index + 1]
         assert all(sum(f) <= start or f[0] >= end for f in beside), "a region returns once"
         if index > 0 and sum(self._free[index - 1]) == start:
+            # Coalesce with the free ranges before and after, so that no range is ever split for
+            # good.
             low = index - 1
             start = self._free[low][0]
         if index < len(self._free) and self._free[index][0] == end:

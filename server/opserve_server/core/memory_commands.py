@@ -250,6 +250,7 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
     if session.buffers.get(handle).users:
         with session.in_progress():
             await _wait_until_idle(session, handle)
+    # The use renews the lease.
     session.touch()
     return view
 
@@ -257,6 +258,8 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
 async def _wait_until_idle(session: Session, *handles: int) -> None:
     """Returns when all of these buffers exist and no queued work uses any of them."""
     deadline_s = session.time() + session.limits.wait_limit_s
+    # The buffers are looked up in every round: one may be freed during the wait, and its handle
+    # then raises.
     while users := {user for handle in handles for user in session.buffers.get(handle).users}:
         await wait_for_all(  # more work may be queued during the wait
             users,
@@ -313,6 +316,7 @@ async def _in_slices(
     if size_bytes <= _AT_ONCE_BYTES:
         do(0, size_bytes)
         return
+    # Between slices other calls run: the future marks the buffers as used, like queued work does.
     done = asyncio.get_running_loop().create_future()
     for handle in handles:
         session.buffers.get(handle).copied_by(done)

@@ -122,6 +122,7 @@ async def computed(
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
     async with opened(service, principal, call.session) as lease:
+        # Only while it computes: afterwards a client that stops reading must not keep the session.
         with lease.whole_call():
             # Plan before allocating memory: a call that phase one rejects then costs nothing.
             operator = call.operator.name
@@ -132,6 +133,7 @@ async def computed(
             in_flight.update(sum(array.nbytes for array in call.arrays.values()) + output_bytes)
             outputs = await _compute(lease, call, arguments, inputs, planned.executor)
         del call, inputs  # a client that reads slowly must not keep the arrays in memory
+        # The inputs are released; only the outputs are still in transit.
         in_flight.update(output_bytes)
         yield OneShotAnswer(outputs=outputs, warnings=planned.warnings)
 

@@ -52,6 +52,7 @@ async def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Pl
     """
     concerns_operator(command.operator)
     operator = OPERATORS[command.operator]
+    # Checked first and added last: a rejected call leaves no trace in the tables.
     handle = session.executors.next_handle(command.executor)
     check_supported(operator, session.plans.profile)
     tensors: list[Tensor | None] = []
@@ -106,17 +107,22 @@ async def _execute(session: Session, command: Execute) -> Done:
     concerns_operator(executor.operator.name)
     stream = session.streams.get(command.stream)
     timeout_s = _timeout_s(command.timeout_ms)
+    # All checks come before the submission, which cannot be undone.
     _refuse_after_stop(session)
     session.account.check_device_time()
     if executor.plan.workspace_size and not command.workspace:
+        # As the vendor does: Execute without a needed workspace ends the executor.
         session.executors.remove(command.executor)
         raise null_argument("workspace")
     call, buffers = _kernel_call(executor, command, buffer_of=session.buffers.get)
     work = KernelRun(executor.handle, call, timeout_s)
+    # In this order without an await: from the submission on the buffers count as used, so neither a
+    # free nor a copy can come between.
     stream.submit(work)
     for buffer in buffers:
         buffer.used_by(work.done)
     if call.workspace is not None:
+        # No client may map the workspace's slab before the call is done.
         session.memory.hide(call.workspace, work.done)
     if not executor.repeatable:
         session.executors.remove(command.executor)
@@ -224,6 +230,7 @@ def _kernel_call(
         buffer = buffer_of(tensor.buffer)
         buffers.append(buffer)
         regions[index] = buffer.region
+    # Again, since SetTensorBuffer may have moved tensors since phase one.
     _check_overlaps(executor)
     workspace = None
     if executor.plan.workspace_size:
@@ -306,6 +313,7 @@ def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
                 f"{name} lies",
                 allowed="memory that nothing else of the call uses",
             )
+    # Last, since it may allocate a substitute.
     place = buffer.workspace()
     return Region(place.slab, place.offset + offset, needed)
 

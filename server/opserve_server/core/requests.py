@@ -104,9 +104,13 @@ class AnsweredRequests(Generic[Answer]):
                 given=request_id,
                 allowed="a new id for each request",
             )
+        # A retry during the first execution waits for it; the shield keeps the work alive if this
+        # caller is cancelled too.
         if isinstance(known, _UnderWay):
             return await asyncio.shield(known.task)
         if isinstance(known.outcome, OpserveError):
+            # A copy, since raising an error attaches frames to it, which the table would keep
+            # alive.
             raise unraised(known.outcome)
         return known.outcome
 
@@ -116,6 +120,7 @@ class AnsweredRequests(Generic[Answer]):
         fingerprint: bytes,
         work: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> _UnderWay[Answer]:
+        # Requests in progress cannot be evicted, so their number is bounded instead.
         under_way = len(self._under_way)
         if under_way >= self._limit:
             raise LimitExceeded(
@@ -133,6 +138,7 @@ class AnsweredRequests(Generic[Answer]):
 
     def _finished(self, request_id: str) -> None:
         ended = self._under_way.pop(request_id)
+        # A cancelled or temporarily rejected request is not an answer: a retry executes it again.
         if not _is_answer(ended.task):
             return
         error = ended.task.exception()
@@ -144,6 +150,7 @@ class AnsweredRequests(Generic[Answer]):
             kept = _Kept(ended.fingerprint, answer, self._size_bytes(answer))
         self._kept[request_id] = kept
         self._held_bytes += kept.size_bytes
+        # The oldest answers go first: a client retries its latest requests.
         while (
             len(self._kept) + len(self._under_way) > self._limit
             or self._held_bytes > self._retained_bytes_limit

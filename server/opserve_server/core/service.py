@@ -230,8 +230,11 @@ class Service:
         """Runs one command; raises OpserveError."""
 
         async def run_one() -> list[Result]:
+            # Checked here and not before `once`: a retry of an answered request gets its answer
+            # even while the service drains.
             self._check_accepts(found, [command])
             with found.in_progress():
+                # With a request id this runs in a task; the session may end before its first step.
                 found.check_open()
                 return [await HANDLERS[type(command)].run(found, command)]
 
@@ -266,6 +269,7 @@ class Service:
                 return await run_up_to_failure(found, commands)
 
         found = self._sessions.get(principal, session)
+        # Before `once`, so that a rejected batch leaves no answer behind.
         check_batch(commands, self._limits)
         if request_id:
             return await self._once(found, request_id, commands, run_all)

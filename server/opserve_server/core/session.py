@@ -80,7 +80,10 @@ class LoopStalls:
 
     def _count_stall(self) -> None:
         assert self._timer is not None
+        # Called from total_s, the late beat is still pending and would count the same stall twice.
         self._timer.cancel()
+        # The stall began at some unknown time after the last beat, so the whole interval is
+        # excluded: a client is never blamed for it.
         self._total_s += self._loop.time() - self._began_s
         self._begin()
 
@@ -317,14 +320,19 @@ class Session:
     async def close(self) -> None:
         """Drops queued work, stops running work, then returns all memory and every reservation."""
         self.closed = True
+        # Order of the end: drop queued work, wait until the device writes nothing more, and only
+        # then return the memory, which another session may get at once.
         for stream in self.streams:
             stream.abort()
         await asyncio.wait([stream.over() for stream in self.streams])
         for stream in self.streams:
             stream.history.end()
+        # No call writes to the slabs any more, see the wait above.
         self.memory.close()
         for table in (self.buffers, self.executors, self.streams):
             table.clear()
+        # Last, so that the tenant's next session cannot begin before this one has returned
+        # everything.
         self._reservation.update(0)
 
     def _report_work(self, entry: HistoryEntry) -> None:

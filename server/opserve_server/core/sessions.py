@@ -149,6 +149,8 @@ class Sessions:
                 both.
         """
         session = self._sessions.get(name)
+        # One error for both cases: a caller cannot find out whether another tenant's session
+        # exists.
         if session is None or session.tenant != principal.tenant:
             tenant, reason = self._ended.get(name, ("", ""))
             raise session_not_found(name, ended=reason if tenant == principal.tenant else "")
@@ -211,6 +213,8 @@ class Sessions:
         self._end_waits()
         while self._sessions:
             for session in list(self._sessions.values()):
+                # Quiet for a while, not just now: a client between two calls must not lose its
+                # session.
                 if session.is_quiet(self._limits.drain_quiet_s):
                     self._close(session, reason=DRAINED)
             await asyncio.sleep(DRAIN_POLL_INTERVAL_S)
@@ -233,6 +237,7 @@ class Sessions:
         self._end_waits()
         for session in list(self._sessions.values()):
             self._close(session)
+        # Workers may stop only after this: they still write for the calls that end here.
         await asyncio.gather(*self._closing)
 
     def _end_waits(self) -> None:
@@ -245,6 +250,8 @@ class Sessions:
         try:
             _check_quota(account)
         except QuotaExceeded:
+            # The quota is returned when the ending session has stopped; the request stays queued
+            # until then.
             if any(session.account is account for session in self._closing.values()):
                 return None
             raise
@@ -287,11 +294,14 @@ class Sessions:
 
     def _close(self, session: Session, *, reason: str = "") -> asyncio.Task[None]:
         """Ends a session; its tenant can read the reason for a while."""
+        # Removed before its work has stopped: no new call can find it, while `_closing` keeps its
+        # device from exclusive use.
         del self._sessions[session.name]
         self._lease_timers.pop(session.name).cancel()
         session.closed = True
         session.end_reason = reason
         self._ended[session.name] = (session.tenant, reason)
+        # The reasons are for clients that come back soon; their number is bounded.
         if len(self._ended) > self._limits.sessions_limit:
             self._ended.popitem(last=False)
         task = asyncio.create_task(session.close())
@@ -311,6 +321,7 @@ class Sessions:
 
     def _expire(self, session: Session) -> None:
         now = asyncio.get_running_loop().time()
+        # A call in progress, such as a long wait, keeps the session alive.
         if session.calls:
             session.renew()
         if session.ends_at > now:

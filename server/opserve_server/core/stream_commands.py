@@ -54,6 +54,7 @@ async def _destroy_stream(session: Session, command: DestroyStream) -> Done:
     while not stream.complete:  # work may be submitted during the wait
         await _wait(stream, max(deadline_s - asyncio.get_running_loop().time(), 0.0))
         session.check_open()
+    # Removed without an await after the last check: no work can be submitted in between.
     session.streams.remove(command.stream).history.end()
     _raise_error(stream)
     return Done()

@@ -94,6 +94,7 @@ class Stream:
     @property
     def has_call(self) -> bool:
         """Whether its next work is a call that can go to the device now."""
+        # In STOP mode a failure must keep later calls from running, so none is sent ahead.
         alone = self._mode is FailureMode.STOP and self._at_device
         return bool(self._queue) and isinstance(self._queue[0].work, KernelRun) and not alone
 
@@ -143,12 +144,14 @@ class Stream:
         if isinstance(work, KernelRun) and work.timeout_s is not None:
             loop = asyncio.get_running_loop()
             entry.deadline = loop.call_later(work.timeout_s, self._miss_deadline, entry, work)
+        # Even on an idle stream: all work takes the same path, and _advance sends it.
         self._queue.append(entry)
         self._advance()
 
     def take_error(self) -> ExecutionFailed | None:
         """The first failure since the previous call; a stopped stream keeps it."""
         error = self.error
+        # A stopped stream keeps its error: every later synchronise raises it.
         if not self.stopped:
             self.error = None
         return error
@@ -159,12 +162,14 @@ class Stream:
         Records stay, and are reached when the calls at the device are over.
         """
         reason = f"stream {self.handle} was aborted"
+        # Records stay in the queue: events and waiters of other streams depend on them.
         dropped = self._drop((KernelRun, Wait), behind=0)
         if dropped:
             message = _described(dropped[0], f"was dropped, {len(dropped)} calls in all", reason)
             self.error = self.error or ExecutionAborted(message, executor=dropped[0].executor)
         for entry, run in self._at_device.items():
             message = _described(run, "was stopped", reason)
+            # The call stays at the device until its worker confirms that it writes no more.
             self._stop(entry, ExecutionAborted(message, executor=run.executor))
         self._advance()
 
@@ -197,6 +202,8 @@ class Stream:
 
         A record on which its first wait depends calls it too.
         """
+        # A record or a wait passes only when no call is at the device: it orders everything before
+        # it against everything after it.
         while self._queue and not self._at_device and self._passes(self._queue[0]):
             self._end(self._queue.popleft(), Outcome.DONE)
         self._reservation.update(len(self._queue))
@@ -224,6 +231,8 @@ class Stream:
                 assert_never(entry.work)
 
     def _wake(self) -> None:
+        # Both are in order of submission, and calls at the device precede the queue. So the first
+        # entry is the oldest unfinished one, and all waiters before it are done.
         first = next(iter(self._at_device or self._queue), None)
         for number in [n for n in self._waiters if first is None or n < first.number]:
             self._waiters.pop(number).set_result(None)
@@ -235,6 +244,7 @@ class Stream:
             message = _described(run, "was stopped", reason)
             self._stop(entry, DeadlineMissed(message, executor=run.executor))
             return
+        # Not sent yet, so there is nothing to stop.
         self._queue.remove(entry)
         message = _described(run, "was dropped", reason)
         self._fail(entry, Outcome.DROPPED, DeadlineMissed(message, executor=run.executor))
@@ -271,6 +281,8 @@ class Stream:
         self.error = self.error or error
         if self._mode is FailureMode.STOP and not isinstance(error, ExecutionAborted):
             self.stopped = True
+            # Only work behind the failed call: one that was dropped by its deadline may have
+            # unfinished calls before it.
             self._drop((KernelRun,), behind=entry.number)
 
     def _end(
@@ -285,8 +297,10 @@ class Stream:
         if entry.deadline is not None:
             entry.deadline.cancel()
         if isinstance(entry.work, KernelRun):
+            # Releases the buffers of the call: from here on no worker writes to them.
             entry.work.done.set_result(None)
         elif isinstance(entry.work, Wait):
+            # The record may live longer than this stream.
             entry.work.record.done.remove_done_callback(self._advance)
         added = self.history.add(
             entry,
@@ -294,6 +308,7 @@ class Stream:
             outcome=outcome,
             status=status,
         )
+        # In the context of the submitting call, to which logs and traces assign the work.
         entry.context.run(self._observe, added)
 
 

@@ -24,6 +24,8 @@ async def end_slice() -> None:
     So many large calls of one tenant take no more of an iteration of the event loop than one call
     does.
     """
+    # One iteration of the loop for calls that wait for nothing else; then the fair admission of the
+    # caller's tenant.
     await asyncio.sleep(0)
     admission = _admission_of_caller.get()
     if admission is not None:

@@ -34,12 +34,15 @@ async def write(
         QuotaExceeded: 207012, the tenant has too many bytes in flight.
     """
     written = 0
+    # The whole range is checked before the first chunk: a rejected transfer writes nothing.
     view_of(session, buffer, offset, size_bytes)
     with session.in_flight(size_bytes):
         started_s = session.time()
         async for chunk in chunks:
             if written + len(chunk) > size_bytes:
                 raise _wrong_size(written + len(chunk), size_bytes)
+            # For each chunk anew: the buffer may have been freed, or used by a new call, while the
+            # client was sending.
             view = await idle_view(session, buffer, offset + written, len(chunk))
             if not written:
                 started_s = session.time()  # the wait for queued work is over
@@ -72,6 +75,7 @@ async def read(
         size_bytes: Number of bytes.
         form: Converts the buffer's own bytes to a message; they may change after it returns.
     """
+    # Before the first chunk, so that an error can still become the status of the answer.
     await idle_view(session, buffer, offset, size_bytes)
     chunk_bytes = session.limits.chunk_bytes
     started_s = session.time()

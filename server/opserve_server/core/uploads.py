@@ -47,6 +47,8 @@ class Uploads:
     def take(self, tenant: str, size_bytes: int) -> None:
         """Counts more bytes of a tenant, or rejects them (LimitExceeded, 207012)."""
         free = self._limit_bytes - self._held.total()
+        # A tenant may have as much as all together leave free: alone half of the limit, less beside
+        # others. So a second tenant always finds space.
         if self._held[tenant] + size_bytes > free - size_bytes:
             raise _too_many(self._held[tenant] + size_bytes, free)
         self._held[tenant] += size_bytes

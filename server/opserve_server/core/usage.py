@@ -82,6 +82,8 @@ class UsageBook:
         A ledger that reported a failure may have stored them, so the same flush is sent again
         unchanged.
         """
+        # A failed flush keeps its number and its rows, so that the ledger can recognise it; newer
+        # rows wait for the next flush.
         for _ in range(2):  # the failed flush, then the rows since
             if not self._flush.rows:
                 self._begin_flush()
@@ -96,6 +98,7 @@ class UsageBook:
 
     def _begin_flush(self) -> None:
         number, rows = self._flush.number + 1, self._new_rows()
+        # They are in the flush now, which stays until the ledger confirms it.
         self._unsaved.clear()
         self._flush = Flush(writer=self._writer, number=number, at=self._now(), rows=rows)
 
@@ -110,4 +113,5 @@ class UsageBook:
         if days != self._days:
             self._days = days
             self._day = _EPOCH + timedelta(days=days)
+            # The quota counts one UTC day.
             self._seconds.clear()

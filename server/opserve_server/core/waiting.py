@@ -39,6 +39,7 @@ async def wait_for_all(
     """
     if not done:
         return
+    # asyncio.wait leaves the futures alone, whereas wait_for would cancel them for everyone else.
     _, pending = await asyncio.wait(done, timeout=timeout_s)
     if pending:
         raise WaitTimedOut(
@@ -56,5 +57,6 @@ async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
+        # The work has resources that must not be released while it runs.
         await asyncio.wait([working])
         raise

@@ -1,4 +1,4 @@
-"""AdminService, made from the calls of administration."""
+"""AdminService, made from the administration calls."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from opserve_server.grpc_api.values import methods_of
 
 
 def admin_api(administration: Administration) -> object:
-    """A servicer of AdminService."""
+    """The servicer of AdminService."""
 
     async def run(request: object) -> object:
         with audited():

@@ -1,4 +1,4 @@
-"""MemoryService's Write and Read, whose messages are read and made without copies of their data."""
+"""MemoryService's Write and Read, which parse and build messages without copies of data."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
@@ -22,7 +22,7 @@ def bulk_handlers(
     """The methods by name."""
     return {
         "Write": grpc.stream_unary_rpc_method_handler(
-            # It reads its messages itself: there are many, and each layer between costs time.
+            # Write parses its messages itself: there are many, and each layer between costs time.
             partial(_write, service, chunk_bytes_limit),
             None,
             WriteResponse.SerializeToString,
@@ -41,7 +41,7 @@ async def _write(
         raise malformed("buffer", given="no message", allowed="a message that names it")
     first = await _chunk_in(message)
     _check_size(first, chunk_bytes_limit)
-    messages.count_no_more()  # a transfer counts whole, and takes no more than its size
+    messages.count_no_more()  # a transfer is charged as a whole, and takes no more than its size
     written = await service.write(
         caller(),
         first.header.session,

@@ -1,4 +1,4 @@
-"""Chunks of bytes as a service meets them: from clients that may have written them otherwise."""
+"""Chunks of bytes as the service parses them, also from clients that encode them differently."""
 
 from typing import NamedTuple
 
@@ -23,10 +23,10 @@ class Chunk(NamedTuple):  # made in half the time of a frozen dataclass
     checksum: int | None
 
     def check(self) -> None:
-        """Finds its data to be what its sender had.
+        """Compares the data with its checksum.
 
         Raises:
-            DataCorrupted: 507052, it is something else.
+            DataCorrupted: 507052, they differ.
         """
         if self.checksum is not None and self.checksum != (found := crc32c(self.data)):
             given, allowed = f"{self.checksum:#010x}", f"{found:#010x}"
@@ -34,7 +34,7 @@ class Chunk(NamedTuple):  # made in half the time of a frozen dataclass
 
 
 def chunk_in(message: bytes) -> Chunk:
-    """The chunk of a message on the wire; raises DecodeError where that is none."""
+    """Parses the chunk of a message; raises DecodeError for an invalid message."""
     parts = WRITTEN.parts(message)
     if parts is None:
         return chunk_of(WriteRequest.FromString(message))
@@ -42,7 +42,7 @@ def chunk_in(message: bytes) -> Chunk:
     if not rest:
         return Chunk(_NO_HEADER, data, checksum)
     header = WriteRequest.FromString(rest)
-    # The same fields once more would count instead of those before.
+    # A repetition of the same fields would override the earlier ones.
     if header.data or header.HasField("crc32c") or header.SerializeToString() != rest:
         return chunk_of(WriteRequest.FromString(message))
     return Chunk(header, data, checksum)

@@ -20,15 +20,15 @@ from opserve_server.grpc_api.values import methods_of, values_in
 from opserve_server.npz import unpacked
 
 _IN_MEMORY_BYTES = 2**20
-"""Of an .npz that comes; a larger one lies in a temporary file."""
-_RESULTS = 1000  # of one message: some milliseconds of the front's loop
+"""Size of a received .npz from which it is in a temporary file, bytes."""
+_RESULTS = 1000  # per message: some milliseconds of the front's loop
 Requests = AsyncIterator[messages.VerifyRequest]
 Reports = AsyncIterator[messages.ReportRunRequest]
 Report = Callable[[Reports, object], Awaitable[messages.ReportRunResponse]]
 
 
 def conformance_api(service: Service, conformance: Conformance) -> object:
-    """A servicer of ConformanceService."""
+    """The servicer of ConformanceService."""
 
     async def verify(requests: Requests, _: object) -> messages.VerifyResponse:
         bounds, account = conformance.array_limits, service.accounts.of(caller().tenant)
@@ -81,7 +81,7 @@ def _report_method(service: Service, conformance: Conformance) -> Report:
 async def _receive(
     requests: Requests, file: "SpooledTemporaryFile[bytes]", upload: Upload, limit: int
 ) -> Verify:
-    """Which case is meant; its bytes go to the file."""
+    """Receives the case of a call; writes the bytes of its arrays to the file."""
     first = await anext(requests, None)
     if first is None:
         raise malformed("case", given="no message", allowed="a message that names it")
@@ -96,7 +96,7 @@ async def _receive(
 
 
 async def _reported(requests: Reports, in_flight: Reservation, limit: int) -> ReportRun:
-    """The whole of a run that comes in pieces."""
+    """Receives a run in pieces."""
     verify_request, results, size_bytes = ReportRun(), list[CaseResult](), 0
     first = True
     async for request in requests:

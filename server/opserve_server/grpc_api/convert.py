@@ -1,4 +1,4 @@
-"""Commands over gRPC: their messages, their results, and the methods that carry out one each."""
+"""Conversion of commands and results, and the gRPC methods with one command each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -44,13 +44,13 @@ Member = TypeVar("Member")
 _COMMAND_FILES = (memory_pb, operator_pb, stream_pb, event_pb)
 Context = grpc.aio.ServicerContext[Any, Any]
 _REMEMBERED_BYTES = 1024
-"""Of one operator's arguments; larger ones are read anew each time."""
+"""Size of an operator's arguments up to which they are cached, bytes."""
 _REMEMBERED_MESSAGES = 256
-"""What they say, frozen values, takes 5 MiB at most, whatever clients send."""
+"""Cached arguments; as frozen values they take 5 MiB at most, whatever clients send."""
 
 
 def command_of(name: str, message: Message) -> Command:
-    """The command that a request means.
+    """Converts a request to its command.
 
     Args:
         name: The request's name in the oneof of opserve.v1.Command.
@@ -65,7 +65,7 @@ def command_of(name: str, message: Message) -> Command:
 def command_handlers(
     service: Service,
 ) -> "Mapping[str, Mapping[str, grpc.RpcMethodHandler[Any, Any]]]":
-    """The methods that carry out one command each, by service: all of the oneof of `Command`.
+    """The methods with one command each, by service: all of the oneof of `Command`.
 
     Memory's Write and Read are streams here; bulk.py has them.
     """
@@ -107,7 +107,7 @@ async def _run(
 async def batch_of(
     messages: Iterable[WireCommand], *, session: str, request_id: str
 ) -> list[tuple[str, Command]]:
-    """The commands of a Submit, by their names in the oneof; others have their turn between them.
+    """The commands of a Submit, by their names in the oneof; yields to other calls between them.
 
     Raises:
         InvalidArgument: 100000, a command is empty, contradicts itself or names another session.
@@ -129,7 +129,7 @@ async def batch_of(
 
 
 def values_of(result: object) -> dict[str, Any]:
-    """The fields of a core result, by the names they have on the wire."""
+    """The fields of a core result, by their names on the wire."""
     if isinstance(result, Planned) and result.warnings:
         return asdict(result)
     kind: type = type(result)
@@ -157,7 +157,7 @@ def _answer(name: str, values: dict[str, Any]) -> CommandResult:
 
 @cache
 def _empty_answer(name: str) -> CommandResult:
-    """The answer of a command that has nothing to tell; a batch takes a copy of it."""
+    """The answer of a command without a result; a batch copies it."""
     return _answer(name, {})
 
 
@@ -170,7 +170,7 @@ def _check_inner(message: Message, outer: Mapping[str, str]) -> None:
     for name, allowed in outer.items():
         given = getattr(message, name, "")
         if given and given != allowed:
-            raise malformed(name, given=given, allowed="nothing, or what the batch says")
+            raise malformed(name, given=given, allowed="nothing, or the value of the batch")
 
 
 def _error(error: OpserveError) -> Error:
@@ -188,7 +188,7 @@ def _error(error: OpserveError) -> Error:
 
 
 def _plain(command: Callable[..., Command]) -> Callable[[Message], Command]:
-    """A converter for a request that has the fields of its command; None is what is not there."""
+    """A converter for a request with the fields of its command; an absent field is None."""
     described = fields(command)  # type: ignore[arg-type]  # a dataclass
     names = [field.name for field in described if field.default is not None]
     optional = [field.name for field in described if field.default is None]
@@ -233,14 +233,14 @@ def _get_workspace_size(message: Message) -> Command:
 
 @lru_cache(maxsize=_REMEMBERED_MESSAGES)
 def _remembered_arguments(operator: str, data: bytes) -> object:
-    """The arguments of a message by its bytes: calls are planned again and again."""
+    """The arguments of a message, cached by its bytes: equal calls are planned repeatedly."""
     given: Message = getattr(GetWorkspaceSizeRequest(), operator)
     given.MergeFromString(data)
     return _arguments(given, OPERATORS[operator].schema)
 
 
 def _arguments(message: Message, schema: type) -> object:
-    """An instance of a schema; ListFields names what is present, zero or empty as it may be."""
+    """An instance of a schema; ListFields names the present fields, also zero or empty ones."""
     converters = _converters(message.DESCRIPTOR, schema)
     given: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
     for name in given.keys() & converters.keys():
@@ -250,7 +250,7 @@ def _arguments(message: Message, schema: type) -> object:
 
 @cache
 def _converters(message: Descriptor, schema: type) -> Mapping[str, Callable[[Any], object]]:
-    """What makes arguments of fields that are messages; all others are taken as they are."""
+    """Converters of message fields to arguments; all other fields are used as they are."""
     nested = nested_schemas(schema)
     kinds = {field.name: field.message_type for field in message.fields if field.message_type}
     return {
@@ -327,12 +327,12 @@ _CONVERTERS: Mapping[type[Command], Callable[[Message], Command]] = {
     SetFailureMode: _set_failure_mode,
     GetWorkspaceSize: _get_workspace_size,
 }
-"""Of requests that say it in other fields than their command; all others are plain."""
+"""Converters of requests whose fields differ from their command's; all others are plain."""
 _REQUESTS: Mapping[str, type[Message]] = {
     field.name: _request_class(field.name)
     for field in WireCommand.DESCRIPTOR.oneofs_by_name["command"].fields
 }
-"""The messages of commands, by their names in the oneof."""
+"""Message classes of commands, by their names in the oneof."""
 _NAMED = {f"{command.__name__}Request": command for command in HANDLERS}
 _COMMANDS: Mapping[str, Callable[[Message], Command]] = {
     name: _CONVERTERS.get(command) or _plain(command)

@@ -1,4 +1,4 @@
-"""Operators as gRPC describes them."""
+"""Descriptions of operators as messages."""
 
 from opserve.v1 import tensor_pb2
 from opserve.v1.operator_description_pb2 import (
@@ -15,7 +15,7 @@ from opserve_server.grpc_api.convert import values_of
 
 
 def description_of(description: Description) -> OperatorDescription:
-    """An operator on the wire."""
+    """An operator as a message."""
     return OperatorDescription(
         name=description.name,
         call=description.call,

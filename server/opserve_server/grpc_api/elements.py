@@ -10,11 +10,12 @@ from opserve_server.calls import malformed
 from opserve_server.core.time_slices import end_slice
 
 VALUES_LIMIT = 2**17
-"""Values of a larger message."""
+"""Values of a larger message, at most."""
 SMALL_BYTES = 2 * VALUES_LIMIT + 1024
-"""Of a message that is parsed uncounted: 131,584 messages in it, or a chunk of 256 KiB."""
+"""Size up to which a message is parsed without counting: 131,584 messages in it, or a chunk of 256
+KiB."""
 VALUES_AT_ONCE = 2**10
-"""Values that are counted in one turn of the event loop: about 0.2 ms."""
+"""Values counted in one iteration of the event loop: about 0.2 ms."""
 _VARINT, _FIXED64, _BYTES, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
 """Wire types: https://protobuf.dev/programming-guides/encoding/#structure."""
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4, _START_GROUP: 0, _END_GROUP: 0}
@@ -23,14 +24,14 @@ _CONTINUED, _VARINT_BYTES = 0x80, 10
 
 
 async def check_elements(data: bytes, form: Descriptor) -> None:
-    """Refuses a message of more than 131,072 values; other calls have their turn meanwhile.
+    """Rejects a message of more than 131,072 values; yields to other calls meanwhile.
 
     A field counts as one value however long its text or bytes are, and a packed list of numbers as
     its bytes. The parser takes about 40 ns for a value, and some 30 bytes of memory: 4 MiB of empty
     messages would take 70 ms and 90 MiB.
 
     Args:
-        data: The message on the wire, of more than SMALL_BYTES, which may be none.
+        data: The serialised message, of more than SMALL_BYTES, possibly malformed.
         form: Its type.
 
     Raises:
@@ -46,16 +47,16 @@ async def check_elements(data: bytes, form: Descriptor) -> None:
 
 
 def _ends(data: bytes) -> int:
-    """Bytes that may end a number: each message has two of them, its tag's and its size's."""
+    """Bytes that may end a number: each message has two of them, in its tag and its size."""
     return int(np.count_nonzero(np.frombuffer(data, np.int8) >= 0))
 
 
 def _counts(data: bytes, form: Descriptor) -> Iterator[int]:  # noqa: C901  a call for each field would double its time
     """Values so far, after every VALUES_AT_ONCE of them and at the end, in the order of the wire.
 
-    The count leaves a malformed message at its fault and goes on behind it, where the parser stops:
-    so it is never less than what the parser reads. A step here is all that a message of empty
-    messages costs the service before it is refused, hence the lines for numbers of one byte.
+    In a malformed message the count continues after the fault, where the parser stops: so it is
+    never less than the number of parsed values. A step here is the whole cost of a message of empty
+    messages before it is rejected, hence the branches for numbers of one byte.
     """
     values, pause = 0, VALUES_AT_ONCE
     todo = [(0, len(data), form)]
@@ -96,7 +97,7 @@ def _counts(data: bytes, form: Descriptor) -> Iterator[int]:  # noqa: C901  a ca
 
 @cache
 def _nested(form: Descriptor) -> tuple[Mapping[int, Descriptor], Collection[int]]:
-    """Fields that hold more than one value, by tag: messages with their types, and packed lists."""
+    """Fields with more than one value, by tag: messages with their types, and packed lists."""
     fields = [field for field in form.fields if field.type not in _TEXT_TYPES]
     messages = {
         field.number << 3 | _BYTES: field.message_type for field in fields if field.message_type
@@ -105,7 +106,7 @@ def _nested(form: Descriptor) -> tuple[Mapping[int, Descriptor], Collection[int]
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of at most ten bytes, and the place behind it."""
+    """A number of at most ten bytes, and the position after it."""
     if place < len(data) and data[place] < _CONTINUED:
         return data[place], place + 1
     value = shift = 0

@@ -50,14 +50,16 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 async def fail(context: Context, error: Exception, call: Call) -> NoReturn:
-    """Ends a call with an error, as much of it as its caller may know."""
+    """Ends a call with an error, without details that are not for its caller."""
     if not isinstance(error, OpserveError):
-        if context.done():  # the client has gone, and a write to it failed
+        if context.done():  # the client has disconnected, and a write to it failed
             raise error
-        if isinstance(error, grpc.aio.InternalError):  # so it has, before gRPC says that it is done
+        if isinstance(
+            error, grpc.aio.InternalError
+        ):  # the same, before gRPC marks the context as done
             await context.abort(StatusCode.CANCELLED)
         error = internal_error(error, call=call.method, request_id=call.request_id)
-    # gRPC keeps the error, until garbage is collected, with the messages in its frames.
+    # Until garbage collection gRPC would keep the error with the messages in its frames.
     clear_frames(error.__traceback__)
     row = row_of(error)
     call.outcome = row.code.name
@@ -72,14 +74,14 @@ async def fail(context: Context, error: Exception, call: Call) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How gRPC tells one class of errors: its code, and details beside ErrorInfo."""
+    """gRPC form of one class of errors: its code, and details beside ErrorInfo."""
 
     code: StatusCode
     details: tuple[Callable[[OpserveError], Message | None], ...] = ()
 
 
 def rpc_status(error: OpserveError, *, request_id: str) -> RpcStatus:
-    """The whole answer to a failed call, as google.rpc.Status."""
+    """The complete answer to a failed call, as google.rpc.Status."""
     row = row_of(error)
     number, _ = row.code.value
     status = RpcStatus(code=number, message=shortened(error.message))

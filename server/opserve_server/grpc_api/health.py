@@ -1,4 +1,4 @@
-"""grpc.health.v1: whether the service, and each profile's pool of devices, takes calls."""
+"""grpc.health.v1: readiness of the service, and of each profile's pool of devices."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -29,7 +29,7 @@ _UNKNOWN = HealthCheckResponse(status=HealthCheckResponse.SERVICE_UNKNOWN)
 
 
 class Health:
-    """What grpc.health.v1 says: one entry for each profile, and "" for all of them together."""
+    """State of grpc.health.v1: one entry for each profile, and "" for all of them together."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -38,11 +38,11 @@ class Health:
         self._news = asyncio.Event()
 
     def add_to(self, server: WrappingServer) -> None:
-        """Lets a server answer Check, List and Watch."""
+        """Adds Check, List and Watch to a server."""
         _add_to(self, server)
 
     def update(self) -> None:
-        """Brings the entries up to date."""
+        """Updates the entries."""
         pools = ready_profiles(self._service.list_devices(ITSELF))
         self._set(
             {
@@ -52,31 +52,31 @@ class Health:
         )
 
     async def keep_updated(self, *, interval_s: float) -> None:
-        """Brings them up to date until it is cancelled."""
+        """Updates the entries until it is cancelled."""
         while True:
             self.update()
             await asyncio.sleep(interval_s)
 
     def drain(self) -> None:
-        """Says NOT_SERVING from now on, whatever the devices do."""
+        """Reports NOT_SERVING from now on, whatever the state of the devices."""
         self._set(dict.fromkeys(self._statuses, _NOT_SERVING))
         self._draining = True
         self._news.set()
 
     async def Check(self, request: HealthCheckRequest, _: Context) -> HealthCheckResponse:  # noqa: N802  # its name on the wire
-        """How one of them is."""
+        """Returns one entry."""
         if request.service not in self._statuses:
             raise HandleNotFound("service", request.service[:64], allowed="a profile, or no name")
         return self._statuses[request.service]
 
     async def List(self, _: HealthListRequest, __: Context) -> HealthListResponse:  # noqa: N802  # its name on the wire
-        """How all of them are."""
+        """Returns all entries."""
         return HealthListResponse(statuses=self._statuses)
 
     async def Watch(  # noqa: N802  # its name on the wire
         self, request: HealthCheckRequest, _: Context
     ) -> AsyncGenerator[HealthCheckResponse]:
-        """How one of them is, and becomes, until the service drains; also of one not there."""
+        """Streams one entry until the service drains, also of an unknown name."""
         last_sent: HealthCheckResponse | None = None
         while True:
             news, draining = self._news, self._draining
@@ -85,7 +85,7 @@ class Health:
                 last_sent = status
                 yield status
             if draining:
-                return  # the service ends when all calls have
+                return  # the service ends after all calls
             await news.wait()
 
     def _set(self, statuses: dict[str, HealthCheckResponse]) -> None:

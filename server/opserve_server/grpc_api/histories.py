@@ -16,7 +16,7 @@ from opserve_server.core.timeline import Timeline
 
 
 def news_of(news: HistoryEntry | LostEntries) -> WatchStreamResponse:
-    """What a watcher gets."""
+    """An entry, or a gap, for a watcher."""
     match news:
         case HistoryEntry():
             return WatchStreamResponse(entry=_entry(news))
@@ -27,7 +27,7 @@ def news_of(news: HistoryEntry | LostEntries) -> WatchStreamResponse:
 
 
 async def timeline_of(timeline: Timeline) -> GetTimelineResponse:
-    """What is remembered of a session's work: up to 17,000 entries, which are made in turns."""
+    """The kept history of a session's work: up to 17,000 entries, converted in slices."""
     streams = [StreamTimeline(stream=one.stream) for one in timeline.streams]
     pairs = zip(streams, timeline.streams, strict=True)
     entries = ((stream, entry) for stream, one in pairs for entry in one.entries)

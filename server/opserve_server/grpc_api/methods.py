@@ -1,4 +1,4 @@
-"""Steps of every gRPC method: recognise the caller, take a place, receive messages, answer."""
+"""Steps of every gRPC method: authenticate the caller, take a slot, receive messages, answer."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -33,12 +33,12 @@ class WrappingServer:
     """The server to which generated code adds services; a method's error becomes its status.
 
     Each call gets its id, and each failure its status and details. Methods are wrapped once, when
-    they are added; an interceptor would wrap them anew for every call.
+    they are added; an interceptor would wrap them for every call.
 
     Args:
-        server: Where the methods go.
-        guard: Asked before every call.
-        observe: Told of every call.
+        server: Server of the methods.
+        guard: Checks every call.
+        observe: Observer of every call.
     """
 
     def __init__(self, server: grpc.aio.Server, guard: Guard, observe: Observe) -> None:
@@ -47,7 +47,7 @@ class WrappingServer:
         self._observe = observe
 
     def add_generic_rpc_handlers(self, _: object) -> None:
-        """Generated code offers the same methods twice; see add_registered_method_handlers."""
+        """Does nothing: add_registered_method_handlers gets the same methods."""
 
     def add_registered_method_handlers(
         self, service: str, handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]"
@@ -64,13 +64,13 @@ class WrappingServer:
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A method of a service: who may call it, and what observes its calls.
+    """A method of a service, with its scope, guard and observer.
 
     Attributes:
-        name: For observers.
-        scope: What a caller must have; None admits everybody.
-        guard: Asked before each call.
-        observe: Told of each call.
+        name: Name for observers.
+        scope: Required scope; None admits every caller.
+        guard: Checks each call.
+        observe: Observer of each call.
     """
 
     name: str
@@ -79,7 +79,7 @@ class _Method:
     observe: Observe
 
     def begin(self, context: Context) -> tuple[Call, Credentials]:
-        """A call, whose id goes back with whatever answer there is, and what came to open it."""
+        """A new call, whose id is sent back with any answer, and its credentials."""
         headers = dict(context.invocation_metadata() or ())
         authorization = headers.pop(AUTHORIZATION, None)
         request_id = call_id(headers.get(REQUEST_ID))
@@ -90,24 +90,24 @@ class _Method:
     def enter(
         self, call: Call, credentials: Credentials, context: Context, *, is_watch: bool
     ) -> CallSlot:
-        """A place for the call, which it has until its answer is sent."""
+        """Takes a slot for the call until its answer is sent."""
         slot = self.guard.enter(call, credentials, self.scope, is_watch=is_watch)
         context.add_done_callback(lambda _: slot.leave())  # type: ignore[arg-type]  # any callable
         return slot
 
     async def admit(self, call: Call) -> None:
-        """Lets a call begin where its caller may."""
+        """Admits a call if its caller has the scope."""
         await self.guard.admit(call, self.scope)
 
 
 def _wrapped(
     handler: "grpc.RpcMethodHandler[Any, Any]", method: _Method
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    """A handler whose messages are received here, after its caller is recognised.
+    """A handler that receives its messages here, after its caller is authenticated.
 
-    gRPC itself receives the message of a unary call before it calls anything, for everybody, of any
-    size and for any time. Of a call whose requests are a stream it receives none; on the wire both
-    are the same.
+    For a unary call gRPC itself receives the message before it calls any handler: from every
+    caller, of any size and for any time. For a call with a stream of requests it receives none; on
+    the wire both are the same.
     """
     read = _reader(handler.request_deserializer)
     serialize = handler.response_serializer
@@ -129,20 +129,20 @@ def _wrapped(
 def _reader(deserialize: Callable[[bytes], Any] | None) -> Read:
     if deserialize is None:
         return _as_it_came
-    form: Descriptor = deserialize(b"").DESCRIPTOR  # that of an empty message
+    form: Descriptor = deserialize(b"").DESCRIPTOR  # from an empty message
     return partial(message_in, form, deserialize)
 
 
 async def message_in(form: Descriptor, deserialize: Callable[[bytes], Any], data: bytes) -> Any:  # noqa: ANN401  # any kind
-    """The message in bytes that a client sent.
+    """Parses a client's message.
 
     Args:
         form: Type of the message.
-        deserialize: Parses it.
+        deserialize: Parser.
         data: The bytes.
 
     Raises:
-        InvalidArgument: 100000, they are none, or a message of too many values.
+        InvalidArgument: 100000, they are malformed, or a message of too many values.
     """
     if len(data) > SMALL_BYTES:
         await check_elements(data, form)
@@ -160,7 +160,7 @@ async def _as_it_came(request: Any) -> Any:  # noqa: ANN401  # for a method that
 async def _only_message(
     read: Read, slot: CallSlot, context: Context
 ) -> Callable[[], Awaitable[Any]]:
-    """Receives the message of a call that has one; parses it when it is asked for."""
+    """Receives the only message of a call; the result parses it on demand."""
     data = await slot.received(context.read)
     if data is grpc.aio.EOF:
         raise malformed("message", given="none", allowed="one")
@@ -169,14 +169,15 @@ async def _only_message(
 
 
 class Messages(AsyncIterator[Any]):
-    """The messages of a call that has any number, each received when it is asked for.
+    """The messages of a call with a stream of requests, each received on demand.
 
-    A message counts until the next is asked for, unless the method counts its messages itself.
+    A message is charged until the next one is requested, unless the method charges its messages
+    itself.
 
     Args:
         read: Parses a message.
-        place: The place of the call.
-        context: Of the call.
+        slot: The slot of the call.
+        context: The call's context.
     """
 
     def __init__(self, read: Read, slot: CallSlot, context: Context) -> None:
@@ -195,7 +196,7 @@ class Messages(AsyncIterator[Any]):
         return await self._read(data)
 
     def count_no_more(self) -> None:
-        """Counts none of them from now on: the method counts them itself."""
+        """Stops charging messages: the method does it itself."""
         self._counts = False
         self._slot.keep(0)
 
@@ -212,12 +213,12 @@ async def _all_messages(
 def _answering(
     behaviour: Behaviour, method: _Method, receive: Receive, serialize: Callable[[Any], bytes]
 ) -> Behaviour:
-    # Errors clear the frame of the function inside, and so the message in it; see `fail`.
+    # An error clears the frame of the inner function, and so the message in it; see `fail`.
     async def answered(call: Call, credentials: Credentials, context: Context) -> bytes:
         with method.enter(call, credentials, context, is_watch=False) as slot:
             request: Any = await receive(slot, context)
             await method.admit(call)
-            request = await request()  # its bytes are gone: what is kept counts once
+            request = await request()  # its bytes are released: the kept message is charged once
             response = serialize(await behaviour(request, context))
             slot.keep(len(response))
             await method.guard.turn(call)
@@ -231,13 +232,13 @@ def _answering(
 
 
 def _streaming(behaviour: Behaviour, method: _Method, receive: Receive) -> Behaviour:
-    # The answers are written here, not yielded: a call that is cancelled in the middle then closes
-    # its generator at once, instead of when it is collected.
+    # Answers are written here, not yielded, so that a cancelled call closes its generator at once,
+    # instead of at its garbage collection.
     async def write(call: Call, credentials: Credentials, context: Context) -> None:
         with method.enter(call, credentials, context, is_watch=True) as slot:
             request: Any = await receive(slot, context)
             await method.admit(call)
-            request = await request()  # its bytes are gone: what is kept counts once
+            request = await request()  # its bytes are released: the kept message is charged once
             async with (
                 aclosing(behaviour(request, context)) as answers,
                 aclosing(method.guard.while_allowed(answers, call, credentials)) as allowed,

@@ -1,4 +1,4 @@
-"""The scope that the methods of each gRPC service require; a service without one is not served."""
+"""Required scope of each gRPC service; a service without an entry is not served."""
 
 from collections.abc import Mapping
 
@@ -20,4 +20,4 @@ SCOPES: Mapping[str, Scope | None] = {
     "opserve.v1.StreamService": commands.SCOPE,
     "opserve.v1.UsageService": commands.SCOPE,
 }
-"""Scopes by the service's name; None admits everybody."""
+"""Scopes by the service's name; None admits every caller."""

@@ -83,7 +83,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     chunk_bytes_limit: int,
     silent_client_limit_s: float,
 ) -> grpc.aio.Server:
-    """A server that has no port yet and is not started; `bounds` are channel arguments."""
+    """A server without a port, not started; `bounds` are channel arguments."""
     server = grpc.aio.server(
         options=[
             *_options(message_bytes_limit, silent_client_limit_s),
@@ -93,7 +93,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     )
     wrapping = WrappingServer(server, guard, service.observe)
     bulk = bulk_handlers(service, chunk_bytes_limit=chunk_bytes_limit)
-    # Before the generated methods of the same service: the first that is found is called.
+    # Added before the generated methods of the same service: gRPC calls the first match.
     wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk)
     for name, handlers in command_handlers(service).items():
         wrapping.add_registered_method_handlers(name, handlers)
@@ -114,9 +114,9 @@ def _options(message_bytes_limit: int, silent_client_limit_s: float) -> list[tup
     return [
         ("grpc.max_receive_message_length", message_bytes_limit),
         ("grpc.max_send_message_length", message_bytes_limit),
-        # Two services on one port would share its connections and confuse both their clients.
+        # Two services on one port would split its connections and confuse the clients of both.
         ("grpc.so_reuseport", 0),
-        # A client that vanished without a word is found by pings, and its connection ends.
+        # Pings detect a client that vanished silently, and end its connection.
         ("grpc.keepalive_time_ms", round(silent_client_limit_s * 1000 * 2 / 3)),
         ("grpc.keepalive_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
         ("grpc.http2.ping_timeout_ms", round(silent_client_limit_s * 1000 / 3)),
@@ -126,11 +126,11 @@ def _options(message_bytes_limit: int, silent_client_limit_s: float) -> list[tup
 
 
 def _windows(chunk_bytes: int) -> list[tuple[str, int]]:
-    """The bytes of a call that may arrive unread, beside the rest of a message that is awaited.
+    """Unread bytes that a call may receive, beside the rest of an awaited message.
 
-    Nothing else bounds the bytes behind the message of a call. By its estimate of the bandwidth
-    gRPC would raise the window to 8 MiB. One that holds a chunk lets the next one travel while the
-    service reads: 8.7 MB/s of an upload over a network of 50 ms, where 64 KiB allow 4.7 MB/s.
+    Nothing else bounds the bytes after the message of a call. By its bandwidth estimate gRPC would
+    raise the window to 8 MiB. A window of one chunk lets the next chunk travel while the service
+    reads: 8.7 MB/s of an upload over a network of 50 ms, where 64 KiB allow 4.7 MB/s.
     """
     return [
         ("grpc.http2.bdp_probe", 0),

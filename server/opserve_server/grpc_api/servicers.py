@@ -116,7 +116,7 @@ class SessionServicer(SessionServiceServicer):
 
 @dataclass(frozen=True, slots=True)
 class OperatorServicer(OperatorServiceServicer):
-    """What the operators are."""
+    """Descriptions of operators."""
 
     service: Service
 
@@ -130,7 +130,7 @@ class OperatorServicer(OperatorServiceServicer):
 
 @dataclass(frozen=True, slots=True)
 class StreamServicer(StreamServiceServicer):
-    """What comes of the work on streams."""
+    """Outcomes of work on streams."""
 
     service: Service
 
@@ -143,13 +143,13 @@ class StreamServicer(StreamServiceServicer):
         )
         async with aclosing(watching):
             async for news in watching:
-                if not isinstance(news, NoNews):  # gRPC has signs of life of its own
+                if not isinstance(news, NoNews):  # gRPC has keep-alives of its own
                     yield news_of(news)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandServicer(CommandServiceServicer):
-    """Many commands in one round trip."""
+    """Several commands in one round trip."""
 
     service: Service
 
@@ -173,7 +173,7 @@ class CommandServicer(CommandServiceServicer):
 
 @dataclass(frozen=True, slots=True)
 class UsageServicer(UsageServiceServicer):
-    """What tenants are told of themselves."""
+    """Usage and quota of the caller's tenant."""
 
     service: Service
 

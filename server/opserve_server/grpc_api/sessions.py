@@ -1,4 +1,4 @@
-"""Sessions, and requests for them, between the core and the wire."""
+"""Conversion of sessions and session requests."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from opserve_server.grpc_api.convert import values_of
 
 
 def session_request_of(message: OpenSessionRequest) -> SessionRequest:
-    """What is asked for."""
+    """The session request in a message."""
     return SessionRequest(
         profile=message.profile,
         tags=tuple(message.tags),
@@ -31,22 +31,22 @@ def session_request_of(message: OpenSessionRequest) -> SessionRequest:
 
 
 def device_of(info: DeviceInfo) -> Device:
-    """A device on the wire."""
+    """A device as a message."""
     return Device(**values_of(info))
 
 
 def waiting_of(info: WaitingInfo) -> Waiting:
-    """A request that waits, on the wire."""
+    """A waiting request as a message."""
     return Waiting(**values_of(info))
 
 
 def opened_of(opened: OpenedSession) -> OpenSessionResponse:
-    """A session that was opened, on the wire."""
+    """A new session as a message."""
     return OpenSessionResponse(**_with_device(opened))
 
 
 def found_of(found: FoundSession) -> GetSessionResponse:
-    """A session that is open, on the wire."""
+    """An open session as a message."""
     return GetSessionResponse(**_with_device(found))
 
 

@@ -1,4 +1,4 @@
-"""Methods made from calls that are values: fields have the same names on both sides."""
+"""Methods made from calls that are dataclasses; fields have the same names on both sides."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -18,15 +18,15 @@ def methods_of(
     """The methods by name.
 
     Args:
-        requests: What can be asked.
+        requests: Request dataclasses.
         messages: The module with their messages, REQUESTRequest and REQUESTResponse.
-        run: Gives the answer.
+        run: Executes a request.
     """
     return {request.__name__: _method(request, messages, run) for request in requests}
 
 
 def values_in(message: Message, kind: type) -> Any:  # noqa: ANN401  # of that kind
-    """A dataclass with the fields of a message; what is absent has its default."""
+    """A dataclass with the fields of a message; absent fields have their defaults."""
     nested = nested_schemas(kind)
     given: dict[str, Any] = {}
     for field, value in message.ListFields():

@@ -215,6 +215,7 @@ class Device:
         """
         call_id = next(self._call_ids)
         frame = encode(Run(call_id, flow, call), self._operators)
+        # Bounds the frames in the socket's queue: a worker reads them only between slices.
         async with self._slots:
             if self._supervisor is None or self._supervisor.done() or self._stopping.done():
                 raise WorkerDied("the device is not started, or stopped")
@@ -238,6 +239,7 @@ class Device:
     async def _wait_for_end(self, call_id: int) -> None:
         """Waits until a stopped call writes no more, even if it is cancelled again."""
         while (pending := self._pending.get(call_id)) is not None:
+            # The cancelled future cannot report the end, so a new one takes its place.
             pending.done = asyncio.get_running_loop().create_future()
             with suppress(asyncio.CancelledError, KernelFailed, WorkerDied):
                 await pending.done
@@ -261,13 +263,18 @@ class Device:
         while current is not None:
             self._activate(current)
             await self._wait(current.dead)
+            # Before the calls are settled: the dead worker must neither get frames nor be killed
+            # again.
             self._heartbeat.stop()
             self._worker = None
             if self._stopping.done():
                 await current.stop(grace_s=STOP_TIMEOUT_S)
                 return
             log.warning("%s: worker %d died", self.name, current.pid)
+            # The process must be gone before its calls run again: two workers may never write the
+            # same bytes.
             await current.stop(grace_s=0)
+            # After the end of the process the crash page does not change any more.
             self._settle_calls(current.crash_page)
             current = await self._start_replacement()
             self.restarts += current is not None
@@ -285,6 +292,7 @@ class Device:
             except (TimeoutError, WorkerDied):
                 log.exception("%s: a new worker did not start", self.name)
             if attempt + 2 >= len(RESTART_DELAYS_S):
+                # Calls fail at once instead of waiting for a worker that may never start.
                 self._quarantined = True
                 self._fail_calls(NO_WORKER)
         return None
@@ -330,9 +338,12 @@ class Device:
         self._heartbeat = Heartbeat(
             silence_limit_s=self._silence_limit_s, ping=ping, on_silence=on_silence
         )
+        # Slabs first: the calls refer to them.
         for slab in self._attached.values():
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
             self._send(current, frame, fd=slab.fd)
+        # In order of submission, as the dict keeps it: calls of a flow keep their order on the new
+        # worker.
         for pending in self._pending.values():
             self._send_call(current, pending)
 
@@ -353,7 +364,10 @@ class Device:
         pending = self._pending.get(call_id)
         if pending is None:
             return
+        # The first reason counts: a call over its time limit may be cancelled as well.
         pending.stop_error = pending.stop_error or KernelFailed("it was cancelled")
+        # No worker has it, so it ends at once. Otherwise its end must wait for the worker, which
+        # may be writing.
         if not pending.sent:
             self._end(call_id, pending.stop_error)
         elif self._worker is not None:
@@ -362,6 +376,8 @@ class Device:
     def _settle_calls(self, crash_page: CrashPage) -> None:
         """Attributes a worker's death to the call that it ran, and ends calls that were stopped."""
         sent = {call_id: pending for call_id, pending in self._pending.items() if pending.sent}
+        # The page names the last running call, possibly one that has ended since: only a pending
+        # one can be at fault.
         if crash_page.call_id in sent:
             at_ns = round(asyncio.get_running_loop().time() * _NS_PER_S)
             self._note_death(sent[crash_page.call_id], max(at_ns - crash_page.since_ns, 0))
@@ -377,6 +393,7 @@ class Device:
         pending.deaths += 1
         if used_ns > self._call_time_limit_s * _NS_PER_S:
             pending.stop_error = pending.stop_error or KernelFailed(self._time_limit_message)
+        # A call may run by chance when its worker dies, so one death is not enough.
         elif pending.deaths >= DEATHS_LIMIT:
             reason = f"{pending.deaths} workers died under it"
             pending.stop_error = pending.stop_error or WorkerDied(reason)
@@ -386,6 +403,7 @@ class Device:
             self._end(call_id, WorkerDied(reason))
 
     def _on_message(self, message: Message) -> None:
+        # Any message shows that the worker's loop runs, not only a Pong.
         self._heartbeat.note_reply()
         match message:
             case Done(call_id, used_ns, start_ns, end_ns, kernel_ns):
@@ -451,6 +469,7 @@ class Heartbeat:
         self._timer.cancel()
 
     def _beat(self) -> None:
+        # Compared before the increment, so the worker had a full interval for the last ping.
         if self._unanswered == BEATS_OF_A_LIMIT:
             self._on_silence()
             return

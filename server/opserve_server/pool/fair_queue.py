@@ -35,18 +35,23 @@ class FairQueue(Generic[Key]):
         """Adds a key, which competes from now on."""
         if key not in self._virtual_ns:
             virtual_ns = self._departed.pop(key, self._now_ns)
+            # No further behind than the credit limit, or a key could monopolise the device after an
+            # idle period.
             self._virtual_ns[key] = max(virtual_ns, self._now_ns - CREDIT_LIMIT_NS)
 
     def leave(self, key: Key) -> None:
         """Removes a key; its virtual time is kept while others run."""
         self._departed[key] = self._virtual_ns.pop(key)
         if not self._virtual_ns:
+            # The queue is empty: virtual time continues at the greatest value, so that no key has a
+            # debt or credit later.
             self._now_ns = max(self._now_ns, *self._departed.values())
             self._departed.clear()
 
     def next(self, among: Iterable[Key]) -> Key:
         """The candidate with the least virtual time; the first that joined among equals."""
         key = min(among, key=self._virtual_ns.__getitem__)
+        # Start-time fair queueing: virtual time is the start of the key in service.
         self._now_ns = max(self._now_ns, self._virtual_ns[key])
         return key
 

@@ -338,14 +338,18 @@ class Channel:
         if self._closed:
             return
         last = self._packets[-1] if self._packets else None
+        # Frames of one iteration of the loop leave in one packet. A descriptor needs a packet of
+        # its own, since the worker takes it for the frame beside it.
         if last and not last[1] and fd is None and len(last[0]) + len(frame) <= PACKET_BYTES_LIMIT:
             last[0].extend(frame)
         elif len(self._packets) >= QUEUED_PACKETS_LIMIT:
             raise ChannelOverflowError(f"{QUEUED_PACKETS_LIMIT} packets wait for the worker")
         else:
+            # A copy: the slab may be closed before the packet is sent.
             self._packets.append((bytearray(frame), [] if fd is None else [os.dup(fd)]))
         if not self._flush_scheduled:
             self._flush_scheduled = True
+            # At the end of the iteration, after all frames of it.
             self._loop.call_soon(self._flush)
 
     def drain(self) -> None:
@@ -399,6 +403,8 @@ class Channel:
                 else:
                     self._end.send(packet)
                 self._drop_first()
+        # The worker reads only between slices. The rest waits in order; the queue is bounded in
+        # send.
         except BlockingIOError:
             self._flush_scheduled = True
             self._loop.add_writer(self._end, self._flush)

@@ -89,6 +89,7 @@ class WorkerProcess:
         with ExitStack() as undone:
             undone.callback(crash_page.close)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            # Unless the process starts, everything made here is closed again.
             undone.callback(ours.close)
             with theirs:
                 context = multiprocessing.get_context("forkserver")
@@ -98,6 +99,8 @@ class WorkerProcess:
                     name=name,
                     daemon=True,
                 )
+                # In a thread, since the fork server may take a while to answer, the first time with
+                # its imports.
                 pid, pidfd = await asyncio.to_thread(_start, process)
             undone.pop_all()
         self = cls(process, pid, pidfd, crash_page)
@@ -124,15 +127,19 @@ class WorkerProcess:
 
         Afterwards it writes no byte any more.
         """
+        # A live worker ends at the end of its socket; only one in a long slice has to be killed.
         self.channel.close()
         await asyncio.wait([self._exited], timeout=grace_s)
         self.kill()
+        # A killed process still has its mappings until the kernel has removed it; only then its
+        # slabs are safe to reuse.
         await self._exited
         os.close(self._pidfd)
         self.crash_page.close()
         await asyncio.to_thread(_reap, self._process)
 
     def _on_exit(self) -> None:
+        # A pidfd stays readable after the end of its process.
         self._loop.remove_reader(self._pidfd)
         self._exited.set_result(None)
         self.channel.drain()  # its last messages count

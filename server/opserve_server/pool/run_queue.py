@@ -39,6 +39,8 @@ class RunQueue:
     def add(self, run: Run) -> None:
         """Adds a call behind those of its flow."""
         self._flows.setdefault(run.flow.number, {})[run.call_id] = Task(run)
+        # A flow joins with its first call and leaves with its last one; while idle it saves up no
+        # time.
         self._fair_queue.join(run.flow.number)
 
     def next(self) -> Task:
@@ -52,6 +54,7 @@ class RunQueue:
     def charge(self, task: Task, used_ns: int) -> None:
         """Charges device time to the flow of a call."""
         task.used_ns += used_ns
+        # Also for a call that fails or is cancelled: its time was taken from the other flows.
         self._fair_queue.charge(task.run.flow.number, used_ns, weight=task.run.flow.weight)
 
     def gives_way(self, task: Task) -> bool:

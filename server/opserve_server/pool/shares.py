@@ -48,12 +48,15 @@ def run_shares(
         Whether the call paused with units left.
     """
     left = [share for share in shares if share.first < share.end]
+    # The first share runs in this thread: a call with one share needs no other thread.
     others = [pool.submit(_run_slices, run, share, ends, look_up) for share in left[1:]]
     try:
         for share in left[:1]:
             _run_slices(run, share, ends, look_up)
     finally:
         if others:
+            # Also after an error: the memory of the call may be reused once this function has
+            # returned.
             wait(others)
     for other in others:
         other.result()
@@ -70,12 +73,14 @@ def _run_slices(
     while share.first < share.end:
         first = share.first
         stage_end = next(stage_end for stage_end in ends if stage_end > first)
+        # Units of one stage take about equal times, so a slice ends near the end of its stage.
         last = min(first + share.size, share.end, max(stage_end, first + UNITS_BEYOND))
         started_ns = time.monotonic_ns()
         run(first, last)
         share.size = _next_size(last - first, time.monotonic_ns() - started_ns)
         if last >= stage_end:
             share.size = min(share.size, UNITS_BEYOND)
+        # Only now: after an error the rest of the share includes the failed slice.
         share.first = last
         if last < share.end and not look_up():
             return

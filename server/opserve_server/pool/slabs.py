@@ -45,6 +45,8 @@ class Slab:
         self.fd = os.memfd_create("opserve-slab", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, size_bytes)
+            # A process that truncates a mapped file kills every other one that touches the lost
+            # pages (SIGBUS).
             seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
             flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if prefault else 0)
@@ -98,6 +100,8 @@ class SlabPool:
         Raises:
             NoMemory: The device does not have enough left, or its length would exceed the maximum.
         """
+        # Lengths count, not touched pages: so a tenant's use does not depend on what its kernels
+        # write.
         left_bytes = min(self.free_bytes, maximum_bytes)
         size_bytes = self._fitting(whole_pages(minimum_bytes), left_bytes)
         slab = self._reuse(size_bytes) or self._make(size_bytes)
@@ -108,6 +112,8 @@ class SlabPool:
         """Returns a slab to the pool, unless a client mapped it."""
         self._used_bytes -= slab.size_bytes
         if slab.mapped:
+            # Its client may keep the mapping: the pages are returned, and the length is free for a
+            # new slab.
             slab.empty()
             slab.close()
         elif slab.size_bytes == self._slab_bytes:
@@ -132,10 +138,13 @@ class SlabPool:
         if size_bytes != self._slab_bytes or not self._idle:
             return None
         slab = self._idle.pop()
+        # On reuse, not on return: a slab that is never used again costs no time, and no tenant sees
+        # the data of another.
         slab.zero()
         return slab
 
     def _make(self, size_bytes: int) -> Slab:
+        # Pooled slabs occupy memory of the host too: with the new slab they must fit the capacity.
         while self._idle and len(self._idle) * self._slab_bytes > self.free_bytes - size_bytes:
             self._idle.pop().close()
         try:

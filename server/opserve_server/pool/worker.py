@@ -90,6 +90,8 @@ def main(
     for group_signal in (signal.SIGINT, signal.SIGTERM):
         signal.signal(group_signal, signal.SIG_IGN)  # the front decides when its workers end
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s worker %(process)d %(message)s")
+    # A kernel holds the main thread for as long as a slice takes, so another thread watches for the
+    # end of the front.
     threading.Thread(target=_end_with_the_front, args=(end.fileno(),), daemon=True).start()
     try:
         with _started_threads(threads - 1) as pool:
@@ -102,6 +104,7 @@ def _started_threads(count: int) -> ThreadPoolExecutor:
     """Threads that are running already: failing to start one ends the worker, and never a call."""
     pool = ThreadPoolExecutor(max(count, 1), "share")
     if count:
+        # Each submit starts a thread only while all others are busy: the barrier keeps them busy.
         meeting = threading.Barrier(count)
         wait([pool.submit(meeting.wait) for _ in range(count)])
     return pool
@@ -149,6 +152,8 @@ class _Worker:
     def serve(self) -> None:
         self._send(Ready())
         while True:
+            # Everything is read before a call is chosen, so that the choice knows all flows and a
+            # cancelled call never begins. Without a call the worker blocks on the socket.
             if self._run_queue:
                 self._take_in_all()
             else:
@@ -208,6 +213,7 @@ class _Worker:
 
     def _cancel(self, call_id: int) -> None:
         task = self._run_queue.find(call_id)
+        # The threads of the call stop at their next slices; the answer follows when all have.
         if task is not None and task is self._running:
             self._stopped = self._stopped or Cancelled
         elif task is not None:
@@ -218,9 +224,12 @@ class _Worker:
         """Begins or continues a call until it ends or pauses."""
         self._running, self._stopped, self._pausing = task, None, False
         self._switched_ns = self._charged_ns = time.monotonic_ns()
+        # Before the first instruction of the kernel: a crash must name this call, with its device
+        # time so far.
         self._crash_page.write(task.run.call_id, since_ns=self._switched_ns - task.used_ns)
         ending = self._outcome(task)
         self._charge(task)
+        # Before the answer is sent: from then on the front may cancel other calls only.
         self._running = None
         if ending is None:
             return
@@ -228,6 +237,8 @@ class _Worker:
         fields: tuple[int, ...] = (task.run.call_id, task.used_ns)
         if ending is Done:
             fields += (task.start_ns, self._charged_ns, task.used_ns - task.swept_ns)
+        # The front reuses the memory of the call after this message: no thread writes to it any
+        # more.
         self._send(ending(*fields))
 
     def _charge(self, task: Task) -> None:
@@ -242,6 +253,8 @@ class _Worker:
         try:
             if task.course is None:
                 task.course = self._course(task)
+            # The generator keeps the state of the call across pauses: shares, units and slice
+            # sizes.
             for _ in task.course:  # to its next pause
                 return None
         except FrontGoneError:
@@ -263,6 +276,7 @@ class _Worker:
             yield from self._empty_caches(threads=len(call.shares))
             yield  # so that its kernel begins a fresh slice
             task.swept_ns = task.used_ns
+        # After the sweep: its time is charged, but is not the kernel's.
         task.start_ns = self._switched_ns
         kernel = partial(
             self._kernels[call.operator],
@@ -289,11 +303,13 @@ class _Worker:
         if region is None:
             return np.empty(0, np.uint8)
         if region.slab not in self._slabs:
+            # Its mapping failed for lack of memory or descriptors.
             raise MemoryError(f"slab {region.slab} is not mapped")
         return self._slabs[region.slab][region.offset : region.offset + region.size_bytes]
 
     def _look_up(self) -> bool:
         """Reads the front's messages, in any thread of the call; returns whether it continues."""
+        # One thread reads the socket; the others go on with their next slices.
         if self._reading.acquire(blocking=False):  # otherwise another thread reads
             try:
                 self._check_limits()
@@ -307,6 +323,7 @@ class _Worker:
         """Checks whether the running call has exceeded its device time or its fair share."""
         assert self._running is not None, "only a call that runs looks up"
         self._charge(self._running)  # before others join, which are not charged for earlier time
+        # May cancel this call, or add a flow with less device time.
         self._take_in_all()
         if self._running.used_ns > self._call_time_limit_ns:
             self._stopped = self._stopped or TimedOut

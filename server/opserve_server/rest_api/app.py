@@ -62,27 +62,30 @@ _SECURITY_SCHEMES: dict[str, Any] = {
         "scheme": "bearer",
         "description": "An API key; a service without keys requires none.",
     },
-    "certificate": {"type": "mutualTLS", "description": "A client certificate that it knows."},
+    "certificate": {
+        "type": "mutualTLS",
+        "description": "A client certificate that the service lists.",
+    },
 }
 
 
 _FASTAPI_REFUSALS = ("HTTPValidationError", "ValidationError")
-"""Schemas of answers with 422, which no route gives."""
+"""Schemas of answers with 422, which no route returns."""
 
 
 class RestApi(FastAPI):
-    """The application; its document has also what FastAPI does not see in the routes."""
+    """The application; completes FastAPI's OpenAPI document."""
 
     @override
     def openapi(self) -> dict[str, Any]:
-        """The document, made once."""
+        """The document, built once."""
         if self.openapi_schema is None:
             _complete(super().openapi())
         return super().openapi()
 
     @cached_property
     def document(self) -> bytes:
-        """The document as JSON; it takes half a second to make."""
+        """The document as JSON; building it takes half a second."""
         return json.dumps(self.openapi()).encode()
 
 
@@ -116,12 +119,12 @@ def rest_app(  # noqa: PLR0913  # each by its name
 
     Args:
         service: The core.
-        guard: Admits callers.
-        administration: The calls of administration.
-        conformance: The calls of conformance.
-        accepts: Whether the service takes calls, or is about to end.
+        guard: Authenticates and admits callers.
+        administration: The administration calls.
+        conformance: The conformance calls.
+        accepts: Whether the service accepts calls, or is about to end.
         metrics_page: The metrics in Prometheus' text format.
-        body_bytes_limit: Most bytes of a JSON body.
+        body_bytes_limit: Maximum size of a JSON body, bytes.
         run_limits: Bounds on one-shot calls.
     """
     app = declared_api()
@@ -141,13 +144,13 @@ def rest_app(  # noqa: PLR0913  # each by its name
 
 
 def declared_api() -> RestApi:
-    """The routes with their document; no service is behind them."""
+    """The routes and their document, without a service."""
     app = RestApi(
         title="opserve",
         version="1",
         description=_DESCRIPTION,
-        openapi_tags=[{"name": name, "description": told} for name, told in _TAGS.items()],
-        openapi_url=None,  # the routers have it, and the page
+        openapi_tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
+        openapi_url=None,  # the routers serve it, and the page
         telemetry={"tracing": False, "metrics": False, "logs": False},  # those of telemetry/ are
     )
     for router in _ROUTERS:

@@ -1,4 +1,4 @@
-"""The body and the answer of a Submit."""
+"""Body and answer of a Submit."""
 
 import base64
 import re
@@ -31,7 +31,7 @@ from opserve_server.settings import COMMANDS_MAXIMUM
 
 
 def _key(command: type[Command]) -> str:
-    """A command's key, as the oneof of opserve.v1.Command names it."""
+    """A command's key: its name in the oneof of opserve.v1.Command."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", command.__name__).lower()
 
 
@@ -55,7 +55,7 @@ def _body(command: type[Command]) -> Any:  # noqa: ANN401  # a type made at run 
 COMMANDS: Mapping[str, type[Command]] = {_key(command): command for command in HANDLERS}
 """Every command, by its key."""
 
-# The fields have a "_" behind their key, for pydantic has a "copy" of its own.
+# Fields have a "_" after their key, since pydantic models have a method "copy".
 _members: dict[str, Any] = {
     f"{key}_": (_body(command), Field(None, alias=key, description=description_of(command)))
     for key, command in COMMANDS.items()
@@ -89,10 +89,10 @@ class Results:
 
 
 async def commands_in(document: bytes) -> list[tuple[str, Command]]:
-    """Key and command of every entry of a body, read in parts that hold up nobody.
+    """Key and command of every entry of a body, parsed in parts that do not block other calls.
 
     Raises:
-        InvalidArgument: 100000, an entry does not hold exactly one command.
+        InvalidArgument: 100000, an entry does not have exactly one command.
     """
     commands: list[tuple[str, Command]] = []
     async for before, body in parsed_parts(SubmitBody, document, "commands"):

@@ -1,4 +1,4 @@
-"""Request bodies, read no further than their limits."""
+"""Request bodies, received up to their limits only."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -31,23 +31,23 @@ def form_document(args: type[BaseModel]) -> dict[str, Any]:
 
 
 async def read_json(request: Request, *, limit: int) -> bytes:
-    """The bytes of a JSON body; empty where there is none.
+    """The bytes of a JSON body; empty without one.
 
     Raises:
-        InvalidArgument: 100000, it is said to be something else than JSON.
+        InvalidArgument: 100000, its media type is not JSON.
         BodyTooLarge: 207012, it is larger than `limit` bytes.
     """
     body = bytearray()
     async for chunk in bounded(request, limit=limit):
         body += chunk
-    # A browser sends JSON to another site only with that site's leave, other forms without.
+    # A browser sends JSON to another site only with that site's permission, other forms without.
     if body and media_type(request) != JSON:
         raise malformed("Content-Type", given=media_type(request), allowed=JSON)
     return bytes(body)
 
 
 async def bounded(request: Request, *, limit: int) -> AsyncGenerator[bytes]:
-    """A body in pieces, however it is sent.
+    """A body in pieces, with or without Content-Length.
 
     Raises:
         BodyTooLarge: 207012, it is larger than `limit` bytes.
@@ -63,10 +63,10 @@ async def bounded(request: Request, *, limit: int) -> AsyncGenerator[bytes]:
 
 
 async def while_connected(request: Request, work: Awaitable[AnswerT]) -> AnswerT:
-    """The answer of work that may wait; cancels it when the client goes away, to be asked then.
+    """The answer of work that may wait; cancels it when the client disconnects.
 
     Raises:
-        ClientDisconnect: The client went away.
+        ClientDisconnect: The client disconnected.
     """
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     try:
@@ -81,13 +81,13 @@ async def while_connected(request: Request, work: Awaitable[AnswerT]) -> AnswerT
 
 
 async def _disconnected(request: Request) -> None:
-    """Ends when the client goes away; the body must have been read."""
+    """Returns when the client disconnects; the body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def content_length(request: Request) -> int | None:
-    """The bytes that a body announces; None where it comes in chunks of unknown number."""
+    """The announced size of a body, bytes; None for a chunked body."""
     given = request.headers.get("content-length")
     if given is None:
         return None
@@ -97,5 +97,5 @@ def content_length(request: Request) -> int | None:
 
 
 def media_type(request: Request) -> str:
-    """What a body is said to be, without its parameters."""
+    """The media type of a body, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,4 +1,4 @@
-"""REST connections end whose client is silent, sends endlessly, reads nothing or vanished."""
+"""REST connections: limits on clients that are silent, send endlessly, do not read or vanished."""
 
 import asyncio
 import fcntl
@@ -22,24 +22,24 @@ from opserve_server.certificates import names_in_certificate
 from opserve_server.core.errors import LimitExceeded
 
 CONNECTION = "opserve.connection"
-"""Extension of a request's scope: `names` in the client certificate that was verified, and
-`serve_tenant`, to call once the caller is a tenant (OpenConnections.serve_tenant)."""
+"""Extension of a request's scope: `names` in the verified client certificate, and `serve_tenant`,
+to call once the caller is a tenant (OpenConnections.serve_tenant)."""
 _PROBES = 3
 _FOR_PROBES = 16
-"""One connection in so many, and at least one, is kept from tenants' calls."""
+"""One connection in this many, and at least one, is reserved against calls of tenants."""
 _HEAD_END = b"\r\n\r\n"
 _TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Bounds on what a connection may send.
+    """Bounds on a connection.
 
     Attributes:
         headers: Headers of one request.
         target_bytes: Its path and query.
-        framing_bytes: What one body may have beside its bytes: sizes of chunks, their extensions
-            and trailers; so it bounds the number of chunks too.
+        framing_bytes: Bytes of one body beside its content: chunk sizes, chunk extensions and
+            trailers; so it bounds the number of chunks too.
     """
 
     headers: int
@@ -50,10 +50,10 @@ class ConnectionLimits:
 class OpenConnections:
     """All open connections with their addresses.
 
-    For one too many another one ends that serves no tenant's call: of the same address, if that has
-    too many, and else of the address with most such connections. Among those it is the one that has
-    been idle for longest, or else the eldest at work. Tenants' calls never have all connections, so
-    that there always is such a one, and probes are answered.
+    One connection too many ends another one that serves no tenant's call: of the same address if
+    that has too many, else of the address with most such connections. Among those it is the one
+    that has been idle for longest, or else the oldest with a call. Calls of tenants never occupy
+    all connections, so that there always is such a connection, and probes are answered.
 
     Args:
         of_address: Connections of one address at once, at least 2.
@@ -63,7 +63,7 @@ class OpenConnections:
     def __init__(self, *, of_address: int, in_all: int) -> None:
         self._of_address = of_address
         self._in_all = in_all
-        # Those first that have completed no answer for longest.
+        # Ordered by their last complete answer, the least recent first.
         self._others: dict[Connection, str] = {}
         self._tenants: dict[Connection, str] = {}
 
@@ -71,7 +71,7 @@ class OpenConnections:
         return len(self._others) + len(self._tenants)
 
     def enter(self, connection: "Connection", address: str) -> None:
-        """Takes in a connection; another one ends where it is one too many."""
+        """Adds a connection; one too many ends another."""
         addresses = Counter(self._others.values())
         its_tenants = list(self._tenants.values()).count(address)
         if addresses[address] + its_tenants >= self._of_address:
@@ -81,15 +81,15 @@ class OpenConnections:
         self._others[connection] = address
 
     def leave(self, connection: "Connection") -> None:
-        """Forgets a connection."""
+        """Removes a connection."""
         self._others.pop(connection, None)
         self._tenants.pop(connection, None)
 
     def serve_tenant(self, connection: "Connection") -> None:
-        """Keeps a connection for a tenant's call until the call's answer is complete.
+        """Reserves a connection for a tenant's call until the call's answer is complete.
 
         Raises:
-            LimitExceeded: 207012, tenants have all connections that they may have.
+            LimitExceeded: 207012, tenants use all connections that they may have.
         """
         address = self._others.get(connection)
         if address is None:  # it has ended
@@ -102,7 +102,7 @@ class OpenConnections:
         self._tenants[connection] = self._others.pop(connection)
 
     def complete(self, connection: "Connection") -> None:
-        """Notes that a connection has completed an answer."""
+        """Records that a connection has completed an answer."""
         address = self._tenants.pop(connection, None) or self._others.pop(connection, None)
         if address is not None:
             self._others[connection] = address
@@ -115,25 +115,26 @@ class OpenConnections:
 
 
 class Connection(HttpToolsProtocol):
-    """uvicorn's, which bounds no request's head: here its bytes and its time have a limit each.
+    """uvicorn's protocol with bounds on the bytes and the time of a request's head.
 
-    The time is uvicorn's between two requests: within it the head of the next one is here, and
-    after the connection was made that of the first. No two pieces of a body are further apart.
+    The time is uvicorn's idle limit between two requests: within it the head of the next request
+    must arrive, and after the connection was made that of the first. Two pieces of a body are no
+    further apart.
 
     Args:
         limits: Bounds of each connection.
-        connections: All of them.
-        others: What uvicorn gives.
+        connections: All connections.
+        others: Arguments of uvicorn.
     """
 
     _framing_bytes = 0
-    """Of the body that comes: what it had beside its bytes."""
+    """Framing bytes of the current body so far."""
     _head_bytes: int | None = None
-    """Bytes of a head that has begun and is not complete, but for its first piece."""
+    """Bytes of an incomplete head, except its first piece."""
     _in_body = False
     _certificate: Sequence[str] = ()
     _unread_bytes = 0
-    """Of an answer whose client takes no more for now, when they were looked at last."""
+    """Unread bytes of an answer at the last check, while its client does not read."""
     _reader_look: asyncio.TimerHandle | None = None
 
     def __init__(
@@ -146,16 +147,16 @@ class Connection(HttpToolsProtocol):
         super().__init__(**others)
         self._limits = limits
         self._all = connections
-        # Those whose answer is not complete; all but the first wait for it.
+        # Requests whose answer is not complete; all except the first wait for it.
         self._calls = deque[RequestResponseCycle]()
 
     @property
     def at_work(self) -> bool:
-        """Whether a call has begun whose answer is not complete."""
+        """Whether a request has begun whose answer is not complete."""
         return bool(self._calls)
 
     def end(self) -> None:
-        """Ends the connection at once, whatever its client has not read."""
+        """Ends the connection at once, even with unread answers."""
         self._below.abort()
 
     @override
@@ -172,11 +173,11 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.leave(self)
         super().connection_lost(exc)
-        for call in self._calls:  # uvicorn looks at the last one alone
+        for call in self._calls:  # uvicorn checks only the last one
             call.disconnected = True
             call.message_event.set()
         self._forget_reader()
-        self.transport.close()  # what it holds is dropped here, and not once its handle is closed
+        self.transport.close()  # drops its buffer here, not at the close of its handle
 
     @override
     def pause_writing(self) -> None:
@@ -226,7 +227,7 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
         if len(self.headers) == self._limits.headers + 1:
             self._refuse("headers", "more of them", f"{self._limits.headers}", _TOO_LARGE)
-            raise ValueError("the parser goes no further")
+            raise ValueError("stops the parser")
 
     @override
     def on_url(self, url: bytes) -> None:
@@ -234,7 +235,7 @@ class Connection(HttpToolsProtocol):
         if len(self.url) > self._limits.target_bytes:
             allowed = f"{self._limits.target_bytes} bytes"
             self._refuse("path and query", "more bytes", allowed, HTTPStatus.REQUEST_URI_TOO_LONG)
-            raise ValueError("the parser goes no further")
+            raise ValueError("stops the parser")
 
     @override
     def on_body(self, body: bytes) -> None:
@@ -272,17 +273,17 @@ class Connection(HttpToolsProtocol):
         allowed: str,
         status: HTTPStatus = HTTPStatus.BAD_REQUEST,
     ) -> None:
-        """Answers what no call has begun to answer, and ends the connection."""
+        """Sends an error where no answer has begun, and ends the connection."""
         if self.transport.is_closing():
             return
-        # There is none before the first, whatever uvicorn's types say.
+        # There is none before the first request, contrary to uvicorn's types.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is None or cycle.response_complete or not cycle.response_started:
             self.transport.write(_problem(parameter, given, allowed, status))
         self.transport.close()
 
     def _look_at_reader(self) -> None:
-        """Ends the connection of a client that has read nothing since the last look."""
+        """Ends the connection of a client that has read nothing since the last check."""
         unread = unread_bytes(self._below)
         if unread >= self._unread_bytes:
             self.end()
@@ -305,7 +306,7 @@ class Connection(HttpToolsProtocol):
         )
 
     def _miss_more(self) -> None:
-        if self.flow.read_paused:  # the service itself takes no more for now
+        if self.flow.read_paused:  # the service itself has paused reading
             self._expect_more()
         elif self._in_body:
             self.timeout_keep_alive_handler()
@@ -318,7 +319,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _problem(parameter: str, given: str, allowed: str, status: HTTPStatus) -> bytes:
-    """A whole answer where there is no call whose errors could tell it."""
+    """A complete answer for errors outside of any call."""
     problem = {
         "type": "about:blank",
         "title": status.phrase,
@@ -347,14 +348,14 @@ def _too_many_tenants(allowed: int) -> LimitExceeded:
 
 
 def unread_bytes(transport: asyncio.Transport) -> int:
-    """What was written to a connection and not acknowledged, by whoever holds it, bytes."""
+    """Bytes written to a connection and not yet acknowledged, in any buffer."""
     found = bytearray(4)
     fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, found)
     return transport.get_write_buffer_size() + int.from_bytes(found, sys.byteorder)
 
 
 def probe_silent_clients(listener: socket.socket, *, limit_s: float) -> None:
-    """Lets the system end accepted connections whose other end does not even acknowledge."""
+    """Makes the system end accepted connections whose other end acknowledges nothing."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     interval_s = max(ceil(limit_s / (_PROBES + 1)), 1)
     for option, value in (
@@ -366,16 +367,16 @@ def probe_silent_clients(listener: socket.socket, *, limit_s: float) -> None:
 
 
 _SMALL_BYTES = 4096
-"""The head of an answer, or an event; what is larger is not worth holding."""
+"""Size of a typical head or event; larger pieces are sent at once."""
 
 
 class JoiningTransport:
-    """What uvicorn writes an answer to: its head waits for what comes in the same turn of the loop.
+    """Transport that joins the head of an answer with data of the same loop iteration.
 
-    Head and body leave as one packet: a second one costs as much as all else does.
+    Head and body leave as one packet: a second one costs as much as the rest of the call.
 
     Args:
-        transport: Where it goes.
+        transport: The transport below.
         loop: The event loop.
     """
 
@@ -385,7 +386,7 @@ class JoiningTransport:
         self._held: bytes | None = None
 
     def write(self, data: bytes) -> None:
-        """Writes a small piece with the next one, or at the end of this turn."""
+        """Holds back a small piece until the next one, or the end of this iteration."""
         held, self._held = self._held, None
         if held is not None:
             self._transport.writelines((held, data))
@@ -396,12 +397,12 @@ class JoiningTransport:
             self._loop.call_soon(self._write_held)
 
     def close(self) -> None:
-        """Closes it when all is written."""
+        """Closes it after everything is written."""
         self._write_held()
         self._transport.close()
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or about to be."""
+        """Whether it is closed or closing."""
         return self._transport.is_closing()
 
     def _write_held(self) -> None:

@@ -1,4 +1,4 @@
-"""Contents of buffers: bytes up and down, and the Range header."""
+"""Contents of buffers: upload, download and the Range header."""
 
 import re
 from functools import partial
@@ -22,7 +22,7 @@ _RANGE = re.compile(r"bytes=([0-9]{1,19})-([0-9]{0,19})")
 async def write_content(
     session: SessionCall, request: Request, *, buffer: int, offset: int
 ) -> Written:
-    """Copies the body into a buffer as it comes; one with another digest is refused afterwards."""
+    """Copies the body into a buffer as it arrives; a wrong digest is rejected afterwards."""
     size_bytes = content_length(request)
     if size_bytes is None:
         raise malformed("Content-Length", given="nothing", allowed="the bytes to write")
@@ -37,7 +37,7 @@ async def write_content(
 
 
 async def read_content(session: SessionCall, request: Request, *, buffer: int) -> Response:
-    """Streams the bytes that the Range header asks for, or all of them.
+    """Streams the bytes of the Range header, or all of them.
 
     Raises:
         InvalidArgument: 100000, the header has another form.
@@ -52,7 +52,7 @@ async def read_content(session: SessionCall, request: Request, *, buffer: int) -
     )
     chunks = take()
     try:
-        # The core refuses before the first chunk, so the status is still open here.
+        # The core raises before the first chunk, so the status can still be chosen here.
         head = await anext(chunks)
     except InvalidArgument as error:
         raise RangeNotSatisfiable(
@@ -73,7 +73,7 @@ async def read_content(session: SessionCall, request: Request, *, buffer: int) -
 
 
 def _range(request: Request, whole: int) -> tuple[int, int]:
-    """The first and last byte that are asked for."""
+    """The first and last requested byte."""
     given = request.headers.get("range")
     if given is None:
         return 0, whole - 1

@@ -1,4 +1,4 @@
-"""Dependencies of the routes: the service behind them, the caller, its session and its request."""
+"""Dependencies of the routes: the service, the caller, its session and its request."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,16 +32,16 @@ class NoFields(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """Everything behind the routes of one application, as `app.state.backend`.
+    """The objects behind the routes of one application, as `app.state.backend`.
 
     Attributes:
         service: The core.
-        administration: The calls of administration.
-        conformance: The calls of conformance.
-        accepts: Whether the service takes calls, or is about to end.
+        administration: The administration calls.
+        conformance: The conformance calls.
+        accepts: Whether the service accepts calls, or is about to end.
         metrics_page: The metrics in Prometheus' text format.
-        document: The OpenAPI document; it takes half a second to make, once.
-        body_bytes_limit: Most bytes of a JSON body.
+        document: The OpenAPI document; building it takes half a second, once.
+        body_bytes_limit: Maximum size of a JSON body, bytes.
         run_limits: Bounds on one-shot calls.
         run_slots: Slots of one-shot calls.
     """
@@ -84,19 +84,19 @@ IdempotencyKey = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requires:
-    """A dependency that admits callers with a scope; None admits everybody.
+    """A dependency that admits callers with a scope; None admits every caller.
 
-    The middleware checks it before anything of the request is read.
+    The middleware checks it before it reads anything of the request.
     """
 
     scope: Scope | None
 
     def __call__(self) -> None:
-        """The caller has been admitted."""
+        """Does nothing: the middleware has admitted the caller."""
 
 
 def requires(scope: Scope | None) -> Any:  # noqa: ANN401  # as Depends has it
-    """The scope that the routes of a router require."""
+    """The required scope of the routes of a router."""
     return Depends(Requires(scope=scope))
 
 
@@ -142,14 +142,14 @@ def from_body(
     name: str = "",
     long_list: str = "",
 ) -> Any:  # noqa: ANN401  # as Depends has it
-    """A dependency that makes a request of the core: fields that the path lacks are in the body.
+    """A dependency that makes a request of the core; fields outside the path are in the body.
 
     Args:
         request: Its dataclass.
-        in_path: Fields that the path names.
-        without: Fields that neither has.
+        in_path: Fields in the path.
+        without: Fields in neither.
         name: Name of the request in the names of models; empty: that of the dataclass.
-        long_list: Field that makes a body too long to be read in one turn of the event loop.
+        long_list: Field that makes a body too long to be parsed in one iteration of the event loop.
     """
     model = _model_of(request, (*in_path, *without), f"{name or request.__name__}Body")
 
@@ -162,12 +162,12 @@ def from_body(
 
 
 def through_body(model: type[BaseModel], read: Callable[[bytes], Awaitable[object]]) -> Any:  # noqa: ANN401  # as Depends has it
-    """A dependency that is what `read` makes of a body; the model is its form."""
+    """A dependency with the result of `read` on a body; the model is its schema."""
     return Depends(FromBody(model, read, _as_read, {}))
 
 
 def from_query(request: type, *in_path: str, without: Sequence[str] = ()) -> Any:  # noqa: ANN401
-    """A dependency as that of from_body, with the fields that the path lacks in the query."""
+    """A dependency like from_body, with the fields outside the path in the query."""
     model = _model_of(request, (*in_path, *without), f"{request.__name__}Query")
 
     def make(*, given: BaseModel, **path: object) -> object:
@@ -177,7 +177,7 @@ def from_query(request: type, *in_path: str, without: Sequence[str] = ()) -> Any
 
 
 class _Declared:
-    """A function with a signature for FastAPI to read: its models are made at run time."""
+    """A function with a signature for FastAPI, since its models are made at run time."""
 
     def __init__(
         self,
@@ -201,16 +201,16 @@ class _Declared:
 
 
 class FromBody(_Declared):
-    """A dependency on a body that it reads itself.
+    """A dependency that parses its body itself.
 
     Args:
-        model: Form of the body.
-        read: Reads it.
-        make: Makes the value of what was read, and of the parameters of the path by their names.
+        model: Schema of the body.
+        read: Parses the body.
+        make: Makes the value from the parsed body and the parameters of the path.
         path: Annotations of these parameters.
 
     Attributes:
-        read: The same.
+        read: Parses the body.
     """
 
     def __init__(

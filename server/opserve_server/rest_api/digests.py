@@ -1,4 +1,4 @@
-"""Content-Digest (RFC 9530): SHA-256 of the bytes of a body, checked or told where it is wanted."""
+"""Content-Digest (RFC 9530): SHA-256 of a body, checked on upload and sent on request."""
 
 import re
 from base64 import b64decode, b64encode
@@ -19,7 +19,7 @@ _WANTED = re.compile(r"(?:^|,)\s*sha-256=([0-9]{1,2})\s*(?:,|$)")
 
 
 async def checked(request: Request) -> AsyncIterator[bytes]:
-    """The body as it comes; at its end, whether it is what its sender had.
+    """The body as it arrives; compares its digest at the end.
 
     Raises:
         InvalidArgument: 100000, the digest has another form.
@@ -33,12 +33,12 @@ async def checked(request: Request) -> AsyncIterator[bytes]:
             found.update(chunk)
         yield chunk
     if expected is not None and expected != found.digest():
-        told, had = (b64encode(digest).decode() for digest in (expected, found.digest()))
-        raise DataCorrupted(CONTENT_DIGEST, given=told, allowed=had)
+        sent, received = (b64encode(digest).decode() for digest in (expected, found.digest()))
+        raise DataCorrupted(CONTENT_DIGEST, given=sent, allowed=received)
 
 
 def is_wanted(request: Request) -> bool:
-    """Whether a caller wants the digest of what is answered; a preference of 0 wants none."""
+    """Whether a caller wants the digest of the answer; a preference of 0 means no."""
     wanted = _WANTED.search(request.headers.get(WANT_CONTENT_DIGEST, ""))
     return wanted is not None and int(wanted[1]) > 0
 

@@ -1,4 +1,4 @@
-"""Every refusal as REST tells it: one table, one form (RFC 9457 problem+json)."""
+"""Errors as REST answers: one table, one form (RFC 9457 problem+json)."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -47,17 +47,17 @@ PROBLEM_JSON = "application/problem+json"
 
 
 class RangeNotSatisfiable(InvalidArgument):
-    """A Range header asks for bytes that the buffer does not have."""
+    """A Range header requests bytes that the buffer does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How REST tells one class of errors: its status, and what is told in headers beside it.
+    """REST form of one class of errors: its status and headers.
 
     Attributes:
         status: The HTTP status.
-        retry: Whether a later try may succeed, and when.
-        scheme: How a caller is to say who it is.
+        retry: Whether a retry may succeed, and when.
+        scheme: Authentication scheme for the caller.
     """
 
     status: HTTPStatus
@@ -91,18 +91,18 @@ ERRORS: Mapping[type[OpserveError], Row] = {
 
 
 class Problem(BaseModel):
-    """A refusal (RFC 9457), with the vendor's code and what was given and allowed."""
+    """An error (RFC 9457), with the vendor's code and the given and allowed values."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     type: str = "about:blank"
-    """Always about:blank: `reason` says what kind of problem it is."""
+    """Always about:blank: `reason` names the kind of problem."""
     title: str
     """The HTTP status in words."""
     status: int
     """The HTTP status."""
     detail: str
-    """What was wrong, what was given and what is allowed, in one sentence."""
+    """What was wrong, with the given and allowed values, in one sentence."""
     instance: str
     """Path of the request."""
     code: int
@@ -114,25 +114,27 @@ class Problem(BaseModel):
     parameter: str
     """The parameter at fault, or empty."""
     given: str
-    """What was given, or empty."""
+    """The given value, or empty."""
     allowed: str
-    """What is allowed, or empty."""
+    """The allowed values, or empty."""
     request_id: str
-    """Names this call in the service's log."""
+    """Id of this call in the service's log."""
     executor: int | None = None
     """The executor that failed, where one did."""
     ended: str | None = None
-    """Why the session was ended; absent where its client may open it again, as after a restart."""
+    """Reason why the session was ended; absent where its client may reopen it, as after a
+    restart."""
     limit: float | None = None
-    """What the tenant's quota allows of the resource that `parameter` names, where that refused."""
+    """Limit of the tenant's quota for the resource in `parameter`, where the quota rejected the
+    call."""
     use: float | None = None
-    """What was in use of it."""
+    """Use of that resource at the time."""
     retry_after_s: float | None = None
-    """Seconds after which a later try may succeed; Retry-After has whole ones."""
+    """Seconds after which a retry may succeed; Retry-After has whole seconds."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Refusals with these statuses, as a route declares them for the document."""
+    """Errors with these statuses, for a route's entry in the document."""
     content = {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
         int(status): {"description": HTTPStatus(status).phrase, "content": content}
@@ -147,7 +149,7 @@ def refusal(error: OpserveError, *, path: str, request_id: str) -> Response:
 
 
 def not_routed(method: str, path: str, *, methods: Collection[str], request_id: str) -> Response:
-    """The answer where no route fits: an unknown path, or one that has other methods."""
+    """The answer for an unknown path, or a method that it does not have."""
     found = malformed(
         "path", given=f"{method} {path}", allowed="a method and path of /openapi.json"
     )
@@ -161,7 +163,7 @@ def not_routed(method: str, path: str, *, methods: Collection[str], request_id: 
 def wrong_form(
     errors: list[ErrorDetails], model: type[BaseModel], *, inside: str = ""
 ) -> InvalidArgument:
-    """A document that does not have the form of its schema (100000), told by its first fault."""
+    """The first violation of a document's schema (100000)."""
     first = errors[0]
     path = ".".join([*filter(None, [inside]), *map(str, first["loc"])])
     given = shortened(_given(first))
@@ -200,8 +202,8 @@ def _answer(error: OpserveError, row: Row, *, path: str, request_id: str) -> Res
 
 def _headers(row: Row, error: OpserveError) -> dict[str, str]:
     retry = str(ceil(retry_after_s(error))) if row.retry else ""
-    told = {"Retry-After": retry, "WWW-Authenticate": row.scheme}
-    return {name: value for name, value in told.items() if value}
+    headers = {"Retry-After": retry, "WWW-Authenticate": row.scheme}
+    return {name: value for name, value in headers.items() if value}
 
 
 def _given(error: ErrorDetails) -> str:

@@ -23,31 +23,31 @@ _SIGN_OF_LIFE = b":\n\n"
 
 
 class WatchQuery(BaseModel):
-    """Where a watch begins, unless a Last-Event-ID header says it."""
+    """Start of a watch, unless a Last-Event-ID header names it."""
 
     model_config = DOCUMENTED
 
     after: SequenceNumber = 0
-    """The last sequence number that is known already; 0 asks for all that is remembered."""
+    """The last known sequence number; 0 means all kept entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEntry:
-    """Work of a stream that is over. Times are seconds of the service's monotonic clock.
+    """Work of a stream that has ended. Times are seconds of the service's monotonic clock.
 
     Attributes:
         sequence: Its number in the order of endings, from 1.
         number: Its number in the order of submission, from 1.
-        kind: What it was.
+        kind: Kind of work.
         handle: Handle of the executor, or of the event.
         operator: Name of the operator; empty for events.
         queued_s: When it was submitted.
         started_s: When it began; None where it was dropped.
-        ended_s: When it was over.
+        ended_s: When it ended.
         kernel_s: Seconds that its kernel ran; None where the device reported none.
-        outcome: What it came to.
-        code: Why it is not DONE, as a number; 0 where it is.
-        reason: The same as a name; empty where it is DONE.
+        outcome: Outcome.
+        code: Reason where it is not DONE, as a number; 0 where it is.
+        reason: The reason as a name; empty where it is DONE.
     """
 
     sequence: int
@@ -91,7 +91,7 @@ class Timeline:
 
 
 async def timeline_of(timeline: core.Timeline) -> bytes:
-    """A Timeline as JSON: up to 17,000 entries, which are made in turns."""
+    """A Timeline as JSON: up to 17,000 entries, converted in slices."""
     streams = [(one.stream, list[bytes]()) for one in timeline.streams]
     pairs = zip(streams, timeline.streams, strict=True)
     entries = ((made, entry) for (_, made), one in pairs for entry in one.entries)
@@ -103,7 +103,7 @@ async def timeline_of(timeline: core.Timeline) -> bytes:
 
 
 def sequence_number(event_id: str) -> int:
-    """The last sequence number that a client has, from the Last-Event-ID that a resume sends."""
+    """The last sequence number of a client, from the Last-Event-ID of a resumed watch."""
     if not _EVENT_ID.fullmatch(event_id):
         raise malformed("Last-Event-ID", given=event_id, allowed="the id of an event")
     return int(event_id)
@@ -111,7 +111,7 @@ def sequence_number(event_id: str) -> int:
 
 async def events_of(watching: AsyncGenerator[News]) -> AsyncIterator[bytes]:
     """News of a stream as server-sent events: `entry`, and `lost` for a gap."""
-    yield _SIGN_OF_LIFE  # so that the client knows at once that it watches
+    yield _SIGN_OF_LIFE  # so that the client sees at once that the watch has begun
     async with aclosing(watching):
         async for news in watching:
             yield _event(news)

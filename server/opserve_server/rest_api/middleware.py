@@ -1,4 +1,4 @@
-"""The one ASGI middleware of every HTTP call: its id, its caller, its turn, and its refusals."""
+"""ASGI middleware of every HTTP call: its id, caller, admission and errors."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,19 +27,19 @@ from opserve_server.rest_api.route import ServiceRoute
 REQUEST_ID = "x-request-id"
 _PATH_LIMIT = 2048
 _UNKNOWN = "unknown"
-"""Method of a call whose path no route has, for observers."""
+"""Method of a call without a route, for observers."""
 
 
 class CallMiddleware:
-    """Serves each call by its route, once the guard has admitted the caller.
+    """Calls the route of each request, after the guard has admitted the caller.
 
-    It finds the route in a table: FastAPI's router tries one route after the other.
+    It finds the route in a table, whereas FastAPI's router tries one route after the other.
 
     Args:
-        app: The application inside, whose routes these are.
+        app: The inner application with these routes.
         routes: The routes. No parameter of a path has a slash in it.
-        guard: Admits callers.
-        observe: Is notified of every call.
+        guard: Authenticates and admits callers.
+        observe: Observer of every call.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class CallMiddleware:
         return None
 
     def _not_routed(self, scope: HttpScope, call: Call) -> Response:
-        """The answer where no route fits: an unknown path, or a method that it does not have."""
+        """The answer for an unknown path, or a method that it does not have."""
         path: str = scope["path"]
         if len(path) > _PATH_LIMIT:
             raise malformed("path", given=path, allowed=f"{_PATH_LIMIT} characters")
@@ -124,12 +124,12 @@ class CallMiddleware:
 
 
 class _Answer:
-    """Where an answer goes: it begins, and each of its parts goes, in the turn of its tenant.
+    """Sends an answer; its begin and each of its parts wait for fair admission of the tenant.
 
     Attributes:
         call: The call.
-        credentials: What came with it.
-        begun: Whether the answer's status has gone.
+        credentials: Its credentials.
+        begun: Whether the answer's status was sent.
     """
 
     def __init__(
@@ -150,14 +150,14 @@ class _Answer:
         self._slot: CallSlot | None = None
 
     def __enter__(self) -> None:
-        """The call has a place from `enter` until the end of the block."""
+        """The call has a slot from `enter` until the end of the block."""
 
     def __exit__(self, *_: object) -> None:
         if self._slot is not None:
             self._slot.leave()
 
     def enter(self, scope: Scope | None) -> CallSlot:
-        """Recognises the caller and takes a place for the call."""
+        """Authenticates the caller and takes a slot for the call."""
         self._slot = self._guard.enter(self.call, self.credentials, scope)
         if self._connection and self.call.principal is not UNAUTHENTICATED:
             self._connection["serve_tenant"]()
@@ -179,7 +179,7 @@ class _Answer:
         await self._send(message)
 
     async def until_refused(self, app: ASGIApp, scope: HttpScope, receive: Receive) -> None:
-        """Serves a call; a long answer ends without a word when its caller's key does."""
+        """Serves a call; a long answer is cut off when its caller's key becomes invalid."""
         try:
             async with self._until:
                 await app(scope, receive, self)
@@ -199,7 +199,7 @@ class _Answer:
 
 
 def service_routes(routes: Iterable[BaseRoute]) -> Iterable[ServiceRoute]:
-    """The routes of an application, also of the routers that it includes."""
+    """The routes of an application, including those of its routers."""
     for context in iter_route_contexts(list(routes)):
         route = context.original_route
         assert isinstance(route, ServiceRoute), "no other route has a scope"
@@ -212,7 +212,7 @@ def _methods_of(route: ServiceRoute) -> set[str]:
 
 
 def _headers_of(scope: HttpScope) -> dict[str, str]:
-    # Backwards: of headers that come twice the first counts, as for Starlette.
+    # In reverse: of repeated headers the first counts, as in Starlette.
     pairs = reversed(scope["headers"])
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
 
@@ -230,16 +230,16 @@ def _credentials_of(scope: HttpScope, authorization: str | None) -> Credentials:
 
 
 def _connection_of(scope: HttpScope) -> Mapping[str, Any]:
-    """What the server has of the connection; nothing where a test calls without one."""
+    """The server's data on the connection; empty in tests without one."""
     connection: Mapping[str, Any] = scope.get("extensions", {}).get(CONNECTION, {})
     return connection
 
 
 def _check_host(headers: Mapping[str, str | bytes]) -> None:
-    """Refuses a page of the web that a browser on this machine was led to send here.
+    """Rejects a web page that a browser on this machine was tricked into sending here.
 
-    Such a page has a name of its own that was made to resolve to a loopback address, and its calls
-    need no key; what they cannot hide is the name.
+    Such a page has a host name that resolves to a loopback address, and its calls need no key; but
+    it cannot hide the name.
     """
     given = str(headers.get("host", ""))
     if not is_loopback_host(_without_port(given)):
@@ -258,7 +258,7 @@ def _without_port(host: str) -> str:
 
 
 def _foreseen(error: Exception, scope: HttpScope, call: Call) -> OpserveError:
-    """What the caller may know of an error: next to nothing, where nobody foresaw it."""
+    """The error for the caller; an unexpected one without any detail."""
     if isinstance(error, OpserveError):
         return error
     name = f"{scope['method']} {scope['path']}"

@@ -1,6 +1,6 @@
-"""Models of bodies and answers, made from the dataclasses that the core takes and returns.
+"""Models of bodies and answers, made from the dataclasses of the core.
 
-Every field of a body may be absent: what that means is the core's to say, not the framework's.
+Every field of a body may be absent: the core decides what that means, not the framework.
 Descriptions are those of the dataclasses' docstrings.
 """
 
@@ -79,13 +79,13 @@ def _texts(value: object) -> object:
 
 Texts = Annotated[
     Mapping[str, str],
-    PlainValidator(_texts),  # which tells one fault, however many there are
+    PlainValidator(_texts),  # which reports only the first fault
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
 ]
 
 
 def _definition(value: object) -> Definition:
-    """As text, for whoever reads definitions; a body's limits bound it."""
+    """A definition as text, parsed later; a body's limits bound it."""
     if isinstance(value, str):
         return Definition(value)
     if isinstance(value, dict):
@@ -103,7 +103,7 @@ SPELLINGS: Mapping[str, DataType] = {
     **DataType.__members__,
     **{dtype.name: data_type for data_type, dtype in NUMPY_DTYPES.items()},
 }
-"""Data types by the names that the one-shot form takes: the vendor's and NumPy's."""
+"""Data types by the vendor's and NumPy's names, for the one-shot form."""
 
 
 def _spelled(value: object) -> DataType:
@@ -121,16 +121,16 @@ SpelledDataType = Annotated[
     WithJsonSchema({"type": "string", "enum": list(SPELLINGS)}),
 ]
 SESSION_TEXTS = ("profile", "accuracy", "documented_rules")
-"""Members of a one-shot call that its session is opened with."""
+"""Members of a one-shot call that configure its session."""
 STRICT = ConfigDict(extra="forbid", strict=True)
 DOCUMENTED = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 EXECUTOR = descriptions_of(GetWorkspaceSize)["executor"]
 
 
 class FirstFault(FailFast):
-    """Of a long list whose parts are all wrong, which would be told part by part, in gigabytes.
+    """Stops at the first fault of a long list, whose errors could otherwise take gigabytes.
 
-    pydantic's own cannot be part of `X | None`.
+    pydantic's own FailFast cannot be part of `X | None`.
     """
 
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]  # its base has none
@@ -151,7 +151,7 @@ _WIRE_TYPES: Mapping[object, Any] = {
     tuple[bool, ...] | None: Optional[_List[bool]],  # noqa: UP045
 }
 _DATACLASSES: dict[type, type] = {}
-"""What a model stands for inside a body, by the model."""
+"""The dataclass of a nested model."""
 
 
 def derived(
@@ -165,11 +165,11 @@ def derived(
     """A model with the fields of a dataclass; dataclasses inside it become models as well.
 
     Args:
-        dataclass: Where the fields come from.
+        dataclass: Source of the fields.
         name: Name of the schema in /openapi.json.
         without: Fields to leave out.
         types: Types on the wire, by type in the dataclass; the others are the same.
-        defaults: What absent fields mean, where the dataclass has no default.
+        defaults: Values of absent fields, where the dataclass has no default.
     """
     hints = get_type_hints(dataclass)
     described = descriptions_of(dataclass)
@@ -193,16 +193,16 @@ def derived(
 
 @cache
 def _nested(dataclass: type) -> type[BaseModel]:
-    """The model of a dataclass inside another; one for every place that it has."""
+    """The model of a nested dataclass; the same at every place."""
     model = derived(dataclass, f"{dataclass.__name__}Body")
     _DATACLASSES[model] = dataclass
     return model
 
 
 def _some(dataclass: type) -> Any:  # noqa: ANN401  # a type that is made
-    """The type of a list of dataclasses inside another: there may be many, so they are no models.
+    """The type of a list of nested dataclasses: there may be many, so they are not models.
 
-    A dataclass has the configuration of the model that it is in.
+    A dataclass has the configuration of its outer model.
     """
     members: Any = GenericAlias(tuple, (dataclass, ...))
     schema = {"type": "array", "items": TypeAdapter(documented(dataclass)).json_schema()}
@@ -217,11 +217,11 @@ def _default(field: Field[Any], defaults: Mapping[str, object]) -> object:
 
 
 def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
-    """Reads a JSON document; an empty one is an empty object.
+    """Parses a JSON document; an empty one is an empty object.
 
     Args:
-        model: Its form.
-        document: What is read.
+        model: Its schema.
+        document: The bytes.
         inside: Name of the part of a body that it is.
 
     Raises:
@@ -235,7 +235,7 @@ def parse(model: type[Model], document: bytes, *, inside: str = "") -> Model:
 def _parse(
     model: type[Model], document: bytes, *, inside: str = "", elements_before: int = 0
 ) -> Model:
-    """Reads a small document; earlier parts of it had some elements of its list."""
+    """Parses a small document; its earlier parts had some elements of its list."""
     try:
         return model.model_validate_json(document or b"{}")
     except ValidationError as error:
@@ -251,9 +251,9 @@ def _parse(
 async def parsed_parts(
     model: type[Model], document: bytes, member: str
 ) -> AsyncGenerator[tuple[int, Model]]:
-    """A large JSON document as several of its form, each with the elements that were before it.
+    """A large JSON document in parts of its schema, each with the number of earlier elements.
 
-    Others have their turn between two parts; see json_slices.parts_of for what it raises.
+    Yields to other calls between two parts; raises as json_slices.parts_of does.
     """
     elements = 0
     async for part in parts_of(document, member):
@@ -264,7 +264,7 @@ async def parsed_parts(
 
 
 async def parsed_values(model: type[Model], document: bytes, member: str) -> dict[str, Any]:
-    """The fields of a large JSON document as the core takes them."""
+    """The fields of a large JSON document for the core."""
     values: dict[str, Any] = {}
     async for elements, parsed in parsed_parts(model, document, member):
         if elements or values:
@@ -275,7 +275,7 @@ async def parsed_values(model: type[Model], document: bytes, member: str) -> dic
 
 
 def parse_query(model: type[Model], request: Request) -> Model:
-    """Reads the parameters of a query.
+    """Parses the parameters of a query.
 
     Raises:
         InvalidArgument: 100000, they are not of the model's form.
@@ -288,7 +288,7 @@ def parse_query(model: type[Model], request: Request) -> Model:
 
 
 def values_of(body: BaseModel) -> dict[str, Any]:
-    """A body's fields as the core takes them."""
+    """A body's fields for the core."""
     return {name: _value(value) for name, value in body}
 
 
@@ -322,7 +322,7 @@ RUN_ARGUMENTS: Mapping[str, type[BaseModel]] = {
 
 
 class OpenSessionBody(BaseModel):
-    """A lease on one device of a profile with all of some tags, at once or after a wait."""
+    """A lease on a device of a profile with all of the tags, at once or after a wait."""
 
     model_config = DOCUMENTED
 
@@ -333,22 +333,22 @@ class OpenSessionBody(BaseModel):
     lease_s: float = 0.0
     """Seconds that the session lives after its last call; 0: the default."""
     workspace_limit_bytes: Annotated[int, Bounds(ge=0, le=2**64 - 1)] = 0
-    """Bytes that the workspaces of its plans keep within; 0: any size."""
+    """Limit of the workspaces of its plans, bytes; 0: any size."""
     priority: Annotated[int, Bounds(ge=-(2**31), le=2**31 - 1)] = 0
-    """How far ahead the request waits, up to the limit of its tenant."""
+    """Priority of the request in the device queue, up to the limit of its tenant."""
     wait_s: float = 0.0
     """Longest wait for such a device, seconds; 0: none."""
     exclusive: bool = False
-    """Whether nobody else has a session on the device meanwhile."""
+    """Whether no other session may use the device meanwhile."""
     exclusive_s: float = 0.0
     """Seconds after which an exclusive session ends; 0: the longest."""
     accuracy: str = ""
-    """How sums are computed: "direct" (also where it is empty) or "fast"."""
+    """Computation of sums: "direct" (also where it is empty) or "fast"."""
     documented_rules: str = ""
-    """What a broken rule of the vendor's page alone is: "error" (also where empty) or "warn"."""
+    """Answer to a broken rule of the vendor's page alone: "error" (also where empty) or "warn"."""
     tell_after_s: float = 0.0
-    """Seconds after which a request that still waits is answered with 202; the same request with
-    the same Idempotency-Key then goes on waiting. 0: the answer comes when the wait is over."""
+    """Seconds after which a waiting request is answered with 202; the same request with the same
+    Idempotency-Key then continues to wait. 0: the answer comes when the wait is over."""
 
 
 def planned_body(operator: str) -> type[BaseModel]:

@@ -35,7 +35,7 @@ from opserve_server.rest_api.streaming import StreamedAnswer
 DTYPES_HEADER = "X-Opserve-Dtypes"
 WARNINGS_HEADER = "X-Opserve-Warnings"
 _WARNINGS_BYTES = 6144
-"""Of the header: many proxies refuse more than 8 KiB of headers."""
+"""Size of the header: many proxies reject more than 8 KiB of headers."""
 _PARTS = 2
 
 
@@ -66,12 +66,12 @@ async def run_whole_call(
     limits: RunLimits,
     slots: FairSlots,
 ) -> Response:
-    """A whole call of one operator; `slots` are shared by all of them."""
+    """Serves a one-shot call of one operator; all operators share `slots`."""
     async with form_of(request, limits, service) as form:
         model = RUN_BODIES[operator.name]
         args = values_of(parse(model, await args_in(form, limits), inside="args"))
         pieces = _answered(service, operator, args, form, limits, slots)
-        # Refused before the status is sent.
+        # Errors come before the status is sent.
         headers: dict[str, str] = json.loads(await while_connected(request, anext(pieces)))
     return StreamedAnswer(pieces, media_type=OCTETS, headers=headers)
 
@@ -87,7 +87,7 @@ async def _answered(
     """The headers of a call's answer, as JSON, and then the pieces of its .npz file.
 
     The tenant's bytes in flight are the arrays and the outputs, and then the outputs alone, until
-    the last piece was taken.
+    the last piece is sent.
     """
     account = service.accounts.of(caller().tenant)
     with account.in_flight() as in_flight:
@@ -102,7 +102,7 @@ async def _answered(
             )
             async with computed(service, caller(), call, in_flight) as answer:
                 stored = [*map(_stored, answer.outputs)]
-                del call  # a client that reads slowly must keep neither its arrays nor a slot
+                del call  # a slow reader must keep neither the arrays nor a slot
                 await computing.aclose()
                 yield json.dumps(_headers(answer)).encode()
                 async for piece in archive_of(stored):
@@ -119,7 +119,7 @@ def _stored(output: Output) -> StoredArray:
 async def form_of(
     request: Request, limits: RunLimits, service: Service
 ) -> AsyncGenerator[FormData]:
-    """The parts of the body; large ones lie in temporary files until the block ends."""
+    """The parts of the body; large ones are in temporary files until the block ends."""
     if media_type(request) != MULTIPART:
         raise malformed("Content-Type", given=media_type(request), allowed=MULTIPART)
     with service.uploads.upload(service.accounts.of(caller().tenant)) as upload:
@@ -142,14 +142,14 @@ async def form_of(
 
 
 async def _charged(chunks: AsyncGenerator[bytes], upload: Upload) -> AsyncGenerator[bytes]:
-    """A body, which its tenant holds as it comes."""
+    """A body, charged to its tenant as it arrives."""
     async for chunk in chunks:
         upload.grow(len(chunk))
         yield chunk
 
 
 async def args_in(form: FormData, limits: RunLimits) -> bytes:
-    """The JSON of the part args; empty where there is none."""
+    """The JSON of the part args; empty without one."""
     part = form.get("args")
     if part is None:
         return b""
@@ -161,7 +161,7 @@ async def args_in(form: FormData, limits: RunLimits) -> bytes:
 
 
 async def arrays_in(form: FormData, limits: RunLimits, in_flight: Reservation) -> dict[str, Array]:
-    """The arrays of the part tensors, whose bytes are held before they are unpacked."""
+    """The arrays of the part tensors, whose bytes are reserved before they are unpacked."""
     part = form.get("tensors")
     if part is None:
         return {}
@@ -180,7 +180,7 @@ def _headers(answer: OneShotAnswer) -> dict[str, str]:
 
 
 def _listed(warnings: Sequence[RuleWarning]) -> str:
-    """A JSON list in ASCII, of as many warnings as fit and the number of those left out."""
+    """A JSON list in ASCII of as many warnings as fit, and the number of omitted ones."""
     entries = [json.dumps({name: _short(v) for name, v in asdict(w).items()}) for w in warnings]
     ends = accumulate(len(entry) + 2 for entry in entries)
     fits = sum(end <= _WARNINGS_BYTES for end in ends)

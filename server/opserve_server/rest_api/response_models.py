@@ -1,4 +1,4 @@
-"""Models of answers for the document, made from the dataclasses that the core returns."""
+"""Response models for the OpenAPI document, made from the dataclasses of the core."""
 
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -13,7 +13,7 @@ from opserve_kernels.docstrings import description_of, descriptions_of
 
 @cache
 def documented(answer: Any) -> Any:  # noqa: ANN401  # a type, such as X | None
-    """The type of an answer, in which a model stands for each dataclass."""
+    """The type of an answer, with a model for each dataclass."""
     if is_dataclass(answer):
         return _answer_model(answer)
     parts: tuple[Any, ...] = get_args(answer)
@@ -47,6 +47,6 @@ def _answer_type(hint: Any, owner: type) -> Any:  # noqa: ANN401  # types
     parts = get_args(hint)
     if owner not in parts:
         return documented(hint)
-    # By its name, for its model is being made.
+    # By name, since its model is being made.
     named = tuple(owner.__name__ if part is owner else part for part in parts)
     return GenericAlias(get_origin(hint), named)

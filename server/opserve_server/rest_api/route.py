@@ -1,7 +1,7 @@
-"""The route class of the service: FastAPI declares and documents it, and this handles its calls.
+"""Route class of the service: FastAPI declares and documents routes, and this class handles calls.
 
-FastAPI's own handling does not fit in three ways: it reads bodies of any size, it refuses a field
-that is missing where the core takes a null pointer, and it answers 422 instead of problem+json.
+FastAPI's own handling differs in three ways: it reads bodies of any size, it rejects a missing
+field where the core accepts a null pointer, and it answers 422 instead of problem+json.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -34,11 +34,11 @@ _GUARDED = (
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
-"""Statuses of refusals that any call may have which requires a scope."""
+"""Statuses of errors of any call that requires a scope."""
 
 
 class ServiceRoute(APIRoute):
-    """A route whose body is bounded, and whose refusals are the service's own.
+    """A route with a bounded body and the service's own errors.
 
     Attributes:
         requires: The scope that its caller must have.
@@ -76,7 +76,7 @@ class ServiceRoute(APIRoute):
 
 
 async def _document_of(request: Request) -> bytes:
-    """The JSON body; it counts as the largest that may come until it is here, then as it is."""
+    """The JSON body; charged as the largest allowed one while it arrives, then by its size."""
     slot: CallSlot = request.state.slot
     limit = backend_of(request).body_bytes_limit
     document = await slot.received(lambda: read_json(request, limit=limit))
@@ -85,7 +85,7 @@ async def _document_of(request: Request) -> bytes:
 
 
 def _is_value(answer: object) -> bool:
-    """Whether the answer of a type is a value, which a model documents."""
+    """Whether the type of an answer is a dataclass or model, which is documented."""
     return not (isinstance(answer, type) and issubclass(answer, Response | NoneType))
 
 
@@ -117,7 +117,7 @@ def _arguments(dependant: Dependant, request: Request, body: object) -> dict[str
 
 
 def _reader_of(dependant: Dependant, field: ModelField) -> Callable[[bytes], Awaitable[object]]:
-    """What reads the body: the dependency that it is for, or else its model."""
+    """The parser of the body: that of its dependency, or of its model."""
     for one in dependant.dependencies:
         if isinstance(one.call, FromBody):
             return one.call.read
@@ -137,7 +137,7 @@ def _model_of(field: ModelField) -> type[BaseModel]:
 
 
 def _refusals_of(route: ServiceRoute) -> Iterator[int]:
-    """Statuses of refusals that come from what a route requires and takes."""
+    """Statuses of errors that follow from a route's requirements and parameters."""
     if route.requires.scope is not None:
         yield from _GUARDED
     if get_flat_params(route.dependant) or route.body_field is not None:

@@ -12,12 +12,12 @@ from opserve_server.rest_api.bodies import while_connected
 
 
 class StreamedAnswer(StreamingResponse):
-    """An answer in pieces, whose generator ends with it, also when the client goes away.
+    """An answer in pieces, whose generator ends with it, also when the client disconnects.
 
     Args:
-        pieces: What makes them; some may have been taken.
-        head: Those.
-        others: As StreamingResponse has them.
+        pieces: Generator of the pieces, some of which may have been taken.
+        head: The pieces already taken.
+        others: Arguments of StreamingResponse.
     """
 
     def __init__(self, pieces: AsyncGenerator[bytes], *, head: bytes = b"", **others: Any) -> None:  # noqa: ANN401  # Starlette's
@@ -26,7 +26,7 @@ class StreamedAnswer(StreamingResponse):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Starlette's own would cancel the generator again and again while it cleans up.
+        # Starlette's own would cancel the generator repeatedly while it cleans up.
         try:
             await while_connected(Request(scope, receive), self.stream_response(send))
         finally:

@@ -1,4 +1,4 @@
-"""The audit, as it is kept: entries are added and read, and forgotten when they are old."""
+"""Audit log in the store: adds, reads and deletes old entries."""
 
 import base64
 import binascii
@@ -16,17 +16,17 @@ from opserve_server.store.database import Database, record
 from opserve_server.store.tables import AUDIT
 
 FORGOTTEN_AT_ONCE = 1000
-"""Entries of one transaction, so that none takes longer than a statement may."""
+"""Entries deleted in one transaction, so that none takes longer than a statement may."""
 _CURSOR = struct.Struct(">dq")
-"""Time and number of the entry that a page ended with."""
+"""Time and number of the last entry of a page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuery:
-    """Which entries are wanted; None: whatever they say.
+    """Conditions on entries; None: any.
 
     Attributes:
-        tenant: Whose.
+        tenant: Tenant.
         outcome: "OK", or the name of a code.
         since: Not earlier than this, seconds since 1970.
         until: Earlier than this, seconds since 1970.
@@ -40,11 +40,11 @@ class AuditQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPage:
-    """Some entries, the newest first.
+    """One page of entries, the newest first.
 
     Attributes:
-        entries: As many as were wanted, or the last.
-        cursor: Asks for the page after this one; empty: there is none.
+        entries: The entries.
+        cursor: Cursor of the next page; empty: there is none.
     """
 
     entries: Sequence[AuditEntry]
@@ -64,10 +64,10 @@ class AuditLog:
                 await record(connection, entries)
 
     async def page(self, query: AuditQuery, *, cursor: str = "", limit: int) -> AuditPage:
-        """At most `limit` entries, the newest first, from where a cursor points.
+        """At most `limit` entries, the newest first, from a cursor on.
 
         Raises:
-            InvalidArgument: The cursor is none that a page gave.
+            InvalidArgument: The cursor does not come from a page.
         """
         conditions = _conditions(query)
         if cursor:
@@ -84,9 +84,9 @@ class AuditLog:
         return AuditPage(entries=entries, cursor=_cursor_at(last["at"], last["id"]))
 
     async def forget(self, *, before: float, now: float) -> int:
-        """Deletes entries of before a time, both in seconds since 1970; how many there were.
+        """Deletes entries before a time, seconds since 1970; returns their number.
 
-        If there were any, an entry says so, in the transaction of the last of them.
+        If there were any, an entry records it, in the transaction of the last deletion.
         """
         old = select(AUDIT.c.id).where(AUDIT.c.at < before).limit(FORGOTTEN_AT_ONCE)
         forgotten, more = 0, True

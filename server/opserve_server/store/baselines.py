@@ -1,4 +1,4 @@
-"""Baselines: runs by names that their tenant gave them."""
+"""Baselines in the store: runs with names given by their tenant."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,16 +21,16 @@ class Baselines:
         self._database = database
 
     async def set(self, tenant: str, baseline: Baseline, *, limit: int) -> None:
-        """Names a run of a tenant's; no other run has that name then.
+        """Names a run of a tenant; the name is removed from any other run.
 
         Raises:
             HandleNotFound: The tenant has no such run.
-            LimitExceeded: It has as many names as it may.
+            LimitExceeded: The tenant has the maximum number of names.
         """
         run = select(_RUNS.c.id).where(_RUNS.c.id == baseline.run, _RUNS.c.tenant == tenant)
         names = select(_BASELINES.c.name).where(_BASELINES.c.tenant == tenant)
         async with self._database.append() as connection:
-            # Locked, so that it is not forgotten meanwhile.
+            # Locked, so that the run is not deleted meanwhile.
             if (await connection.execute(run.with_for_update())).first() is None:
                 raise HandleNotFound("run", baseline.run, allowed="a run of the caller's tenant")
             others = set((await connection.execute(names)).scalars()) - {baseline.name}
@@ -40,21 +40,21 @@ class Baselines:
             await connection.execute(insert(_BASELINES), [{"tenant": tenant} | asdict(baseline)])
 
     async def of(self, tenant: str) -> Sequence[Baseline]:
-        """A tenant's, by name."""
+        """Baselines of a tenant, by name."""
         mine = select(_BASELINES).where(_BASELINES.c.tenant == tenant)
         async with self._database.read() as connection:
             found = [_baseline_of(row) for row in (await connection.execute(mine)).mappings()]
         return sorted(found, key=lambda baseline: baseline.name)
 
     async def get(self, tenant: str, name: str) -> Baseline | None:
-        """The one of a name."""
+        """The baseline of a name."""
         query = select(_BASELINES).where(*_named(tenant, name))
         async with self._database.read() as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else _baseline_of(row)
 
     async def delete(self, tenant: str, name: str) -> None:
-        """Forgets a name, if it is there."""
+        """Deletes a name, if it exists."""
         async with self._database.append() as connection:
             await connection.execute(delete(_BASELINES).where(*_named(tenant, name)))
 

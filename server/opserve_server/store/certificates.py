@@ -1,4 +1,4 @@
-"""Whose certificates are whose, as it is kept."""
+"""Client certificates in the store, with their principals."""
 
 from collections.abc import Mapping
 
@@ -23,11 +23,11 @@ class Certificates:
         self._database = database
 
     async def add(self, subject: str, *, principal: Principal, audit: AuditEntry) -> None:
-        """Adds a certificate by its subject, or by a name as Directory tells it.
+        """Adds a certificate by its subject, or by a name as in Directory.
 
         Raises:
             HandleNotFound: The tenant does not exist.
-            WrongState: The subject is some principal's already.
+            WrongState: The subject belongs to a principal already.
         """
         row = {"subject": subject, **columns_of(principal)}
         async with self._database.change(audit) as connection:
@@ -44,10 +44,10 @@ class Certificates:
         return {subject: who for subject, who in everybody.items() if who.tenant == tenant}
 
     async def remove(self, subject: str, *, audit: AuditEntry) -> None:
-        """Forgets a certificate.
+        """Deletes a certificate.
 
         Raises:
-            HandleNotFound: There is none of that subject.
+            HandleNotFound: There is none with that subject.
         """
         row = delete(CERTIFICATES).where(CERTIFICATES.c.subject == subject)
         async with self._database.change(audit) as connection:
@@ -62,7 +62,7 @@ async def read_certificates(connection: AsyncConnection) -> Mapping[str, Princip
 
 
 def _subject_taken(subject: str) -> WrongState:
-    allowed = "a subject that is nobody's: remove it first"
+    allowed = "a subject that is not in use: remove it first"
     return WrongState(
         Status.ACL_ERROR_RT_INTERNAL_ERROR,
         f"certificate: given {subject}, allowed {allowed}",

@@ -1,4 +1,4 @@
-"""Transactions: the only way to the tables, and what is told when they fail."""
+"""Transactions on the store, and the errors of a failing store."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
@@ -20,12 +20,13 @@ log = logging.getLogger(__name__)
 class Database:
     """Transactions on the tables.
 
-    Each is whole: what its block raises undoes it. Failures of the database are StoreUnavailable.
+    An exception inside a block rolls its transaction back. Failures of the database are raised as
+    StoreUnavailable.
 
     Args:
         engine: Makes connections.
-        check_place: Raises OSError where the database is not in its place any more: SQLite goes on
-            with a file that was removed, and changes of it would be lost.
+        check_place: Raises OSError where the database was moved or replaced: SQLite continues on a
+            file that was removed, and its changes would be lost.
     """
 
     def __init__(self, engine: AsyncEngine, *, check_place: Callable[[], None]) -> None:
@@ -35,7 +36,7 @@ class Database:
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[AsyncConnection]:
-        """Reads everything as it was at one moment."""
+        """Reads a consistent snapshot."""
         with _formatted():
             self._check_place()
             async with self._reading.begin() as connection:
@@ -43,7 +44,7 @@ class Database:
 
     @asynccontextmanager
     async def append(self) -> AsyncGenerator[AsyncConnection]:
-        """Writes what the service itself notes: usage, last uses, refusals."""
+        """Writes records of the service itself: usage, last uses, rejections."""
         with _formatted():
             self._check_place()
             async with self._writing.begin() as connection:
@@ -51,7 +52,7 @@ class Database:
 
     @asynccontextmanager
     async def change(self, audit: AuditEntry) -> AsyncGenerator[AsyncConnection]:
-        """Writes what an administrator changes, and that it was changed, or neither."""
+        """Writes a change by an administrator together with its audit entry, or neither."""
         async with self.append() as connection:
             yield connection
             await record(connection, [audit])
@@ -65,7 +66,7 @@ async def record(connection: AsyncConnection, entries: Sequence[AuditEntry]) -> 
 
 
 def _storable(value: object) -> object:
-    """Callers choose texts that an entry repeats, and PostgreSQL takes no NUL, nor half a pair."""
+    """Removes characters that PostgreSQL rejects from texts of callers: NUL and lone surrogates."""
     if not isinstance(value, str):
         return value
     return value.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -73,7 +74,7 @@ def _storable(value: object) -> object:
 
 @contextmanager
 def _formatted() -> Generator[None]:
-    """Failures of the database leave as StoreUnavailable, and neither SQL nor values with them."""
+    """Raises failures of the database as StoreUnavailable, without SQL or values."""
     try:
         yield
     except (SQLAlchemyError, OSError) as error:
@@ -82,7 +83,7 @@ def _formatted() -> Generator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """What a failure of the database says itself, without statement, values or passwords."""
+    """The database's own description of a failure, without statement, values or passwords."""
     if isinstance(error, DBAPIError) and error.orig is not None:
         error = error.orig
     said = str(error).partition("\n")[0]  # the server's next line is DETAIL, with values

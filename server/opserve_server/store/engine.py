@@ -1,4 +1,4 @@
-"""The engine: how connections to a file of SQLite, or to a PostgreSQL server, are made."""
+"""Engine: connections to a file of SQLite or to a PostgreSQL server."""
 
 import os
 from functools import partial
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from opserve_server.store.location import File, Server
 
 ANSWER_MARGIN_S = 1.0
-"""Seconds that a server has to tell that it stopped a statement; then its connection ends."""
+"""Seconds for a server to report that it stopped a statement; then its connection ends."""
 _WRITES = "opserve_writes"
 
 
@@ -20,7 +20,7 @@ def new_engine(location: File | Server, *, timeout_s: float, connections_limit: 
     """An engine that has not connected yet.
 
     Args:
-        location: Where the database is.
+        location: Location of the database.
         timeout_s: Longest wait for a connection, a lock or a statement, seconds.
         connections_limit: Open connections at once.
 
@@ -44,14 +44,14 @@ def new_engine(location: File | Server, *, timeout_s: float, connections_limit: 
 
 
 def reading(engine: AsyncEngine) -> AsyncEngine:
-    """The engine for transactions that read, all at one moment."""
+    """The engine for read transactions, each on a consistent snapshot."""
     if engine.dialect.name == "postgresql":
         return engine.execution_options(isolation_level="REPEATABLE READ")
     return engine
 
 
 def writing(engine: AsyncEngine) -> AsyncEngine:
-    """The engine for transactions that write: on SQLite they take the file's lock as they begin."""
+    """The engine for write transactions: on SQLite they take the file's lock at their begin."""
     return engine.execution_options(**{_WRITES: True})
 
 
@@ -59,11 +59,12 @@ def _engine_of_file(
     location: File, create: "partial[AsyncEngine]", timeout_s: float
 ) -> AsyncEngine:
     _make_private(location)
-    # Read and write, never create: a new connection must not put an empty file where one is gone.
+    # Read and write, never create: a new connection must not replace a deleted file by an empty
+    # one.
     file = f"file:{quote(str(location.path.absolute()))}"
     query = {"mode": "rw", "uri": "true"}
     url = URL.create("sqlite+aiosqlite", database=file, query=query)
-    # No isolation level: sqlite3 begins no transaction by itself, and none too late.
+    # No isolation level, so that sqlite3 begins no transaction by itself, and none too late.
     engine = create(url, connect_args={"timeout": timeout_s, "isolation_level": None})
     event.listen(engine.sync_engine, "connect", _set_up)
     event.listen(engine.sync_engine, "begin", _begin)
@@ -71,7 +72,7 @@ def _engine_of_file(
 
 
 def _make_private(location: File) -> None:
-    """The file is its owner's alone; SQLite gives its neighbours, -wal and -shm, the same mode."""
+    """Restricts the file to its owner; SQLite gives its -wal and -shm files the same mode."""
     location.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = os.open(location.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -95,7 +96,7 @@ def _begin(connection: Connection) -> None:
 def _engine_of_server(
     location: Server, create: "partial[AsyncEngine]", timeout_s: float
 ) -> AsyncEngine:
-    # asyncpg reads the URL as libpq does, with sslmode and the rest; SQLAlchemy never sees it.
+    # asyncpg parses the URL like libpq, with sslmode and other options; SQLAlchemy never sees it.
     arguments = {
         "dsn": location.url,
         "timeout": timeout_s,

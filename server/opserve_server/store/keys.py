@@ -1,4 +1,4 @@
-"""API keys, as they are kept: their hashes, never their text."""
+"""API keys in the store: their hashes, never their text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from opserve_server.store.tables import KEYS
 from opserve_server.store.tenants import locked_tenant
 
 LIVE_KEYS_LIMIT = 2
-"""Keys of one principal at once: one at work, and the next while the change is rolled out."""
+"""Live keys of one principal: the current one, and the next one during a rotation."""
 
 
 class Keys:
@@ -51,7 +51,7 @@ class Keys:
             return await _read(connection, _in_order().where(KEYS.c.tenant == tenant))
 
     async def revoke(self, key_id: str, *, audit: AuditEntry) -> KeyRecord:
-        """Ends a key; one that was revoked before keeps the time of that.
+        """Ends a key; a key revoked before keeps its first time of revocation.
 
         Raises:
             HandleNotFound: There is no key of that id.
@@ -67,7 +67,7 @@ class Keys:
             raise HandleNotFound("key", key_id, allowed="the id of a key")
 
     async def touch(self, used_at: Mapping[str, float]) -> None:
-        """Notes when keys were used, by their id; an older time than the noted one changes nothing.
+        """Records the last uses of keys by id; an older time than the recorded one changes nothing.
 
         Args:
             used_at: Seconds since 1970.
@@ -77,8 +77,7 @@ class Keys:
         older = or_(KEYS.c.last_used_at.is_(None), KEYS.c.last_used_at < bindparam("used_at"))
         row = update(KEYS).where(KEYS.c.id == bindparam("key_id"), older)
         async with self._database.append() as connection:
-            # In one order for all, so that two who write the same rows wait, and for one another
-            # only in one direction.
+            # In a common order, so that two writers of the same rows cannot deadlock.
             await connection.execute(
                 row.values(last_used_at=bindparam("used_at")),
                 [{"key_id": key, "used_at": at} for key, at in sorted(used_at.items())],
@@ -91,7 +90,7 @@ async def read_keys(connection: AsyncConnection) -> Sequence[KeyRecord]:
 
 
 async def _live_keys(connection: AsyncConnection, new: KeyRecord) -> int:
-    """Keys of the principal of a new key that live when it is made."""
+    """Live keys of a principal at the time of its new key."""
     unexpired = or_(KEYS.c.expires_at.is_(None), KEYS.c.expires_at > new.created_at)
     live = select(func.count()).where(
         KEYS.c.tenant == new.principal.tenant,

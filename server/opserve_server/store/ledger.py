@@ -1,4 +1,4 @@
-"""The ledger: what tenants used, as it is kept."""
+"""Ledger in the store: device time of tenants."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from opserve_server.store.database import Database
 from opserve_server.store.tables import FLUSHES, USAGE
 
 WRITERS_KEPT_S = 30 * 86_400.0
-"""Seconds for which a process's last flush is known: longer than it tries the same one again."""
+"""Seconds for which the last flush of a process is recorded: longer than it retries one."""
 
 
 class Ledger:
@@ -23,11 +23,12 @@ class Ledger:
         self._database = database
 
     async def add(self, flush: Flush) -> None:
-        """Adds usage to what is there of the same tenant, day and profile; all rows or none.
+        """Adds usage to the rows of the same tenant, day and profile; all rows or none.
 
-        One that is there is not added again: its writer was not told, and brings it once more.
+        A flush in the table is not added again: its writer missed the answer, and sends it once
+        more.
         """
-        # In one order for all, so that two who add to the same rows never wait for each other.
+        # In a common order, so that two writers of the same rows cannot deadlock.
         added = sorted((asdict(row) for row in flush.rows), key=_key)
         if not added:
             return
@@ -43,7 +44,7 @@ class Ledger:
     async def of(
         self, tenant: str | None, *, first_day: date, last_day: date
     ) -> Sequence[LedgerRow]:
-        """Usage of a tenant, or of all, by day, tenant and profile; both days are in it."""
+        """Usage of a tenant, or of all, by day, tenant and profile; both days are included."""
         rows = (
             select(USAGE)
             .where(USAGE.c.day.between(first_day, last_day))
@@ -58,7 +59,7 @@ class Ledger:
 async def _is_new(
     connection: AsyncConnection, flush: Flush, insert: postgresql.Insert | sqlite.Insert
 ) -> bool:
-    """Whether a flush was not there before; it is then. Writers that are gone are forgotten."""
+    """Records a flush; returns whether it is new. Deletes records of old writers."""
     new = insert.values(writer=flush.writer, number=flush.number, at=flush.at)
     noted = new.on_conflict_do_update(
         index_elements=FLUSHES.primary_key,

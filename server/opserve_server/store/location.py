@@ -1,4 +1,4 @@
-"""Where a store is: what its URL means, and what of it may be shown."""
+"""Location of a store: the meaning of its URL, and the part of it that may be shown."""
 
 import os
 import re
@@ -26,7 +26,7 @@ class File:
         return f"sqlite:///{self.path}"
 
     def has_had_keys(self) -> bool:
-        """Whether a key was ever made in a store at this path, also if the file is gone."""
+        """Whether a store at this path ever had a key, even if the file was deleted."""
         return _is_there(self._mark)
 
     def is_there(self) -> bool:
@@ -34,7 +34,7 @@ class File:
         return _is_there(self.path)
 
     def note_keys(self) -> None:
-        """Leaves a mark beside the file that outlives it."""
+        """Creates a marker beside the file that outlives it."""
         self._mark.touch(mode=0o600)
 
     @property
@@ -47,7 +47,7 @@ class Server:
     """A database of a PostgreSQL server.
 
     Attributes:
-        url: May hold a password.
+        url: URL, possibly with a password.
         place: Host and database.
     """
 
@@ -59,18 +59,18 @@ class Server:
         return f"postgresql://{self.place}"
 
     def has_had_keys(self) -> bool:
-        """Always: a server is no default, so somebody configured it."""
+        """Always true: a server is never a default, so it was configured."""
         return True
 
     def note_keys(self) -> None:
-        """Nothing to leave."""
+        """Does nothing: a server needs no marker."""
 
 
 def location_of(url: str) -> File | Server:
-    """Where a store is.
+    """The location of a store.
 
     Raises:
-        ValueError: The URL has another form; the message is the allowed ones.
+        ValueError: The URL has another form; the message lists the allowed ones.
     """
     if file := _FILE.fullmatch(url):
         return File(Path(file["path"]).expanduser())
@@ -88,6 +88,6 @@ def _is_there(path: Path) -> bool:
 
 
 def default_url() -> str:
-    """The user's own file, where programs keep what must outlive them."""
+    """URL of the user's own file, in the folder for persistent state."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return f"sqlite:///{Path(state) / 'opserve' / 'opserve.db'}"

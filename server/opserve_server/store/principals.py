@@ -1,4 +1,4 @@
-"""A principal as the columns of a row."""
+"""Principals as columns of a row."""
 
 from typing import Any
 

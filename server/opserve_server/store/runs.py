@@ -1,4 +1,4 @@
-"""Runs of conformance suites, as they are kept: each is its tenant's alone."""
+"""Conformance runs in the store, each visible to its tenant only."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ from opserve_server.store.tables import (
 )
 
 _RUNS, _RESULTS, _BASELINES = CONFORMANCE_RUNS, CONFORMANCE_RESULTS, CONFORMANCE_BASELINES
-_ROWS = 500  # of one statement: the front's loop has them in some milliseconds
-_PAGE_BYTES = 2**20  # of the verdicts and reasons that are told at once
+_ROWS = 500  # per statement: the front's loop handles them in some milliseconds
+_PAGE_BYTES = 2**20  # of the verdicts and reasons of one page
 _CHARACTER_BYTES = 4  # of a reason, at most; a verdict is ASCII
 
 
@@ -41,9 +41,9 @@ class Runs:
         self.baselines = Baselines(database)
 
     async def begin(self, run: Run, results: Sequence[CaseResult] = (), *, kept: int) -> None:
-        """Adds a run, and what is known of it: all of it or nothing.
+        """Adds a run with its known results: completely or not at all.
 
-        Of those of its tenant the newest stay, as many as are kept, and those that have a name.
+        The newest runs of the tenant are kept, up to the limit, and all named runs.
         """
         async with self._database.append() as connection:
             await connection.execute(insert(_RUNS), [_row_of(run)])
@@ -54,16 +54,16 @@ class Runs:
             await _forget_old(connection, run.tenant, kept)
 
     async def add(self, run: Run, results: Sequence[tuple[int, CaseResult]]) -> None:
-        """How far a run is, and new results by their places in the suite."""
+        """Updates a run, and adds results by their positions in the suite."""
         rows = [{"run": run.id, "place": place} | asdict(result) for place, result in results]
         changed = update(_RUNS).where(_RUNS.c.id == run.id).values(_row_of(run))
         async with self._database.append() as connection:
             found = await connection.execute(changed)
-            if rows and found.rowcount:  # it may have been forgotten meanwhile
+            if rows and found.rowcount:  # the run may have been deleted meanwhile
                 await connection.execute(insert(_RESULTS), rows)
 
     async def get(self, tenant: str, run: str) -> Run | None:
-        """A run of a tenant's."""
+        """A run of a tenant."""
         query = select(_RUNS).where(_RUNS.c.id == run, _RUNS.c.tenant == tenant)
         async with self._database.read() as connection:
             row = (await connection.execute(query)).mappings().first()
@@ -72,13 +72,13 @@ class Runs:
     async def of(
         self, tenant: str, *, target: str, before: Run | None, limit: int
     ) -> Sequence[Run]:
-        """Runs of a tenant's, the newest first.
+        """Runs of a tenant, the newest first.
 
         Args:
-            tenant: Whose.
-            target: Only runs on this one; empty means on all.
-            before: Only those that began before it.
-            limit: How many at most.
+            tenant: The tenant.
+            target: Only runs on this target; empty: on all.
+            before: Only runs that began before this one.
+            limit: Maximum number.
         """
         conditions: list[ColumnElement[bool]] = [_RUNS.c.tenant == tenant]
         if target:
@@ -94,9 +94,9 @@ class Runs:
     async def results(
         self, run: str, *, status: str, after: int, limit: int
     ) -> Sequence[tuple[int, CaseResult]]:
-        """Results of a run behind a place, in the suite's order; with a status those alone.
+        """Results of a run after a position, in the suite's order; with a status only those.
 
-        They are fewer than the limit, but one, where their verdicts are long.
+        There are fewer than the limit, but at least one, where their verdicts are long.
         """
         query = select(_RESULTS).where(_RESULTS.c.run == run, _RESULTS.c.place > after)
         if status:
@@ -114,7 +114,7 @@ class Runs:
             ]
 
     async def outcomes(self, run: str) -> Mapping[str, Outcome]:
-        """What became of each case of a run, in the suite's order."""
+        """Outcome of each case of a run, in the suite's order."""
         columns = select(_RESULTS.c.place, _RESULTS.c.case, _RESULTS.c.status, _RESULTS.c.worst)
         page = columns.where(_RESULTS.c.run == run).order_by(_RESULTS.c.place).limit(_ROWS)
         found: dict[str, Outcome] = {}
@@ -127,7 +127,7 @@ class Runs:
 
 
 async def _forget_old(connection: AsyncConnection, tenant: str, kept: int) -> None:
-    """Those that are to go are locked before names are looked up, so that none gets one then."""
+    """Deletes old runs; they are locked before names are looked up, so that none is named then."""
     mine = select(_RUNS.c.id).where(_RUNS.c.tenant == tenant)
     newest_first = mine.order_by(_RUNS.c.created_at.desc(), _RUNS.c.id.desc())
     locked = newest_first.offset(kept).with_for_update()
@@ -139,7 +139,7 @@ async def _forget_old(connection: AsyncConnection, tenant: str, kept: int) -> No
 
 
 def _fitting(sizes: Sequence[int]) -> int:
-    """How many texts of these sizes a page has: the first, and others while there is room."""
+    """Number of texts of these sizes on one page: the first, and others up to the limit."""
     ends = accumulate(sizes)
     return max(1, sum(end <= _PAGE_BYTES for end in ends))
 

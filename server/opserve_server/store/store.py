@@ -1,4 +1,4 @@
-"""The store: what must outlive the service, in a file of SQLite or on a PostgreSQL server."""
+"""Store: data that outlives the service, in a file of SQLite or on a PostgreSQL server."""
 
 import errno
 import logging
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Missing(Enum):
-    """What becomes of a store that is not there, or has no tables."""
+    """Handling of a store that does not exist, or has no tables."""
 
     CREATE = auto()
     REJECT = auto()
@@ -46,10 +46,9 @@ class Missing(Enum):
 
 @dataclass(slots=True)
 class Store:
-    """What is kept.
+    """Tables of the store.
 
-    A method that changes it as an administrator asks takes the audit entry of that: both are
-    written, or neither.
+    A method for an administrator's change takes its audit entry: both are written, or neither.
     """
 
     tenants: Tenants
@@ -63,9 +62,9 @@ class Store:
     _revision: tuple[int, Directory] = (-1, KEYLESS)
 
     async def directory(self) -> Directory:
-        """Who may call, as it is at one moment.
+        """A consistent snapshot of tenants, keys and certificates.
 
-        While nobody changes that it is the same snapshot, whose keys may have been used later.
+        Until one of them changes it is the same snapshot, whose keys may have been used later.
         """
         async with self._database.read() as connection:
             number = (await connection.execute(select(CHANGES.c.number))).scalar_one()
@@ -84,14 +83,14 @@ class Store:
         return directory
 
     def has_had_keys(self) -> bool:
-        """Whether a key was ever made in a store at this place; answers without the store."""
+        """Whether a store at this location ever had a key; answers without the store."""
         return self._location.has_had_keys()
 
     def note_keys(self) -> None:
-        """Leaves a mark that this store has keys, which outlives it.
+        """Records that this store has keys, in a marker that outlives it.
 
         Raises:
-            StoreUnavailable: The mark cannot be written.
+            StoreUnavailable: The marker cannot be written.
         """
         try:
             self._location.note_keys()
@@ -104,16 +103,17 @@ class Store:
 async def open_store(
     url: str, *, timeout_s: float, connections_limit: int, missing: Missing = Missing.CREATE
 ) -> AsyncGenerator[Store]:
-    """A store, brought to the newest revision, for as long as the block runs.
+    """A store at the newest revision, for the duration of the block.
 
     Args:
         url: sqlite:///file or postgresql://user:password@host/database.
         timeout_s: Longest wait for a connection, a lock or a statement, seconds.
         connections_limit: Open connections at once.
-        missing: What becomes of a store that is not there, or has no tables.
+        missing: Handling of a store that does not exist, or has no tables.
 
     Raises:
-        SettingRefused: The store is missing or empty, cannot be used, or is of a later opserve.
+        SettingRefused: The store is missing or empty, cannot be used, or belongs to a later
+            opserve.
     """
     location = location_of(url)
     try:
@@ -140,7 +140,7 @@ async def open_store(
 
 
 def _check_file(location: File | Server) -> None:
-    """Refuses a file that is missing or empty, before a connection makes one."""
+    """Rejects a file that is missing or empty, before a connection would create one."""
     if isinstance(location, File):
         if not location.is_there():
             raise _refused(location, f"is missing: {_REMEDY}")
@@ -149,7 +149,7 @@ def _check_file(location: File | Server) -> None:
 
 
 def _check_of_place(location: File | Server) -> Callable[[], None]:
-    """Raises OSError once a file is not the one that was opened, or is empty."""
+    """Raises OSError once the opened file was replaced or is empty."""
     if not isinstance(location, File):
         return lambda: None
     path, opened = location.path, location.path.stat()
@@ -170,7 +170,7 @@ async def _prepare(engine: AsyncEngine, location: File | Server, missing: Missin
             raise _refused(location, f"has no tables: {_REMEDY}")
         await bring_up_to_date(engine)
     except UnknownRevision as error:
-        known = f"this opserve knows {REVISIONS[0]} to {REVISIONS[-1]}"
+        known = f"this opserve supports {REVISIONS[0]} to {REVISIONS[-1]}"
         raise _refused(location, f"has revision {error} of a later opserve; {known}") from None
     except (SQLAlchemyError, OSError, ValueError) as error:
         raise _refused(location, f"cannot be used: {reason(error)}") from None

@@ -32,7 +32,7 @@ TENANTS = Table(
     Column("weight", Integer, nullable=False),
     Column("priority_limit", Integer, nullable=False),
     Column("disabled", Boolean, nullable=False),
-    Column("deleted_at", Double),  # the row stays, so that no other tenant takes its name
+    Column("deleted_at", Double),  # the row stays, so that its name is never used again
     # The quota: a column for each Resource.
     Column("device_memory_bytes", BigInteger),
     Column("sessions", BigInteger),
@@ -68,10 +68,10 @@ CERTIFICATES = Table(
     Column("scopes", Text, nullable=False),
 )
 
-# One row: a number that grows with every change of the tables above.
+# One row: a counter that grows with every change of the tables above.
 CHANGES = Table("changes", METADATA, Column("number", BigInteger, nullable=False))
 
-# Usage and audit name tenants that may have no row: whoever used a service without keys.
+# Usage and audit may name tenants without a row: callers of a service without keys.
 USAGE = Table(
     "usage",
     METADATA,
@@ -94,7 +94,7 @@ FLUSHES = Table(
 AUDIT = Table(
     "audit",
     METADATA,
-    # SQLite numbers rows by columns of the type INTEGER alone.
+    # SQLite numbers rows only by columns of the type INTEGER.
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("at", Double, nullable=False),
     Column("tenant", Text, nullable=False),
@@ -108,7 +108,7 @@ AUDIT = Table(
     Column("count", BigInteger, nullable=False),
     Index(None, "at", "id"),
     Index(None, "tenant", "at", "id"),
-    sqlite_autoincrement=True,  # the number of an entry that was forgotten is not given again
+    sqlite_autoincrement=True,  # numbers of deleted entries are not reused
 )
 
 CONFORMANCE_RUNS = Table(
@@ -131,7 +131,7 @@ CONFORMANCE_RUNS = Table(
     Column("created_at", Double, nullable=False),
     Column("seen_at", Double, nullable=False),
     Column("ended_at", Double),
-    # Runs of older services have none of these.
+    # Runs of older services lack these columns.
     Column("repeats", Integer, nullable=False, server_default="1"),
     Column("standards", Text, nullable=False, server_default="[]"),
     Column("gates", Text, nullable=False, server_default="[]"),

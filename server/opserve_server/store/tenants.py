@@ -1,4 +1,4 @@
-"""Tenants and their quotas, as they are kept."""
+"""Tenants and their quotas in the store."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -32,7 +32,7 @@ class Tenants:
         """Adds a tenant.
 
         Raises:
-            WrongState: Its name is, or was, another's.
+            WrongState: Its name is, or was, in use.
         """
         async with self._database.change(audit) as connection:
             try:
@@ -57,10 +57,10 @@ class Tenants:
     async def update(
         self, name: str, *, change: Callable[[Tenant], Tenant], audit: AuditEntry
     ) -> Tenant:
-        """Replaces a tenant by what `change` makes of it as it is, and gives the new one.
+        """Replaces a tenant by the result of `change`, and returns the new one.
 
         Raises:
-            HandleNotFound: There is none of that name.
+            HandleNotFound: There is none with that name.
         """
         async with self._database.change(audit) as connection:
             changed = change(await locked_tenant(connection, name))
@@ -70,12 +70,12 @@ class Tenants:
         return changed
 
     async def delete(self, name: str, *, audit: AuditEntry) -> None:
-        """Ends a tenant: its keys are revoked, its certificates and runs of suites forgotten.
+        """Ends a tenant: revokes its keys, deletes its certificates and runs.
 
-        Its usage and audit stay, and so that they stay its own, nobody else gets its name.
+        Its usage and audit stay, and its name is never used again, so that they remain unambiguous.
 
         Raises:
-            HandleNotFound: There is none of that name.
+            HandleNotFound: There is none with that name.
         """
         async with self._database.change(audit) as connection:
             await locked_tenant(connection, name)
@@ -94,10 +94,10 @@ async def read_tenants(connection: AsyncConnection) -> Sequence[Tenant]:
 
 
 async def locked_tenant(connection: AsyncConnection, name: str) -> Tenant:
-    """A tenant, which nobody else changes before this transaction ends.
+    """A tenant, locked against other changes until this transaction ends.
 
     Raises:
-        HandleNotFound: There is none of that name.
+        HandleNotFound: There is none with that name.
     """
     return await _only(connection, _named(name).with_for_update(), name)
 

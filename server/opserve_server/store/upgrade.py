@@ -1,4 +1,4 @@
-"""Brings a store to the newest revision; Alembic is imported only where there is work for it."""
+"""Migration of a store to the newest revision; imports Alembic only where needed."""
 
 from pathlib import Path
 
@@ -8,22 +8,22 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from opserve_server.store.engine import writing
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
-"""All that this code knows, in their order; each has its module in `migrations/versions`."""
+"""All known revisions in order; each has its module in `migrations/versions`."""
 REVISION = Table("opserve_revision", MetaData(), Column("version_num", String(32)))
-"""Alembic's own table, by a name that no other program's tables have."""
+"""Alembic's own table, renamed so that it cannot belong to another program."""
 LOCK = 0x6F707365727665
-"""Of PostgreSQL's advisory locks the one that upgrades take: "opserve" in ASCII."""
+"""The advisory lock of PostgreSQL for upgrades: "opserve" in ASCII."""
 
 
 class UnknownRevision(Exception):
-    """The store has a revision that this code does not know; the message is that."""
+    """The store has an unknown revision, which is the message."""
 
 
 async def bring_up_to_date(engine: AsyncEngine) -> None:
-    """Makes the tables of a new store, or those of an older one anew, in one transaction.
+    """Creates the tables of a new store, or upgrades those of an older one, in one transaction.
 
-    A second process that comes at the same time waits, and then finds the work done. There is no
-    way back to an older revision.
+    A second process that starts at the same time waits, and then finds the work done. Downgrades
+    are not supported.
 
     Raises:
         UnknownRevision: A later opserve wrote the store.
@@ -39,7 +39,7 @@ async def bring_up_to_date(engine: AsyncEngine) -> None:
 
 
 async def has_tables(engine: AsyncEngine) -> bool:
-    """Whether some opserve has made its tables there."""
+    """Whether opserve has created its tables there."""
     async with engine.connect() as connection:
         return await connection.run_sync(_has_revision)
 
@@ -58,8 +58,8 @@ def _is_up_to_date(connection: Connection) -> bool:
 
 
 def upgrade(connection: Connection, *, revision: str) -> None:
-    """Makes the tables of a revision, in the transaction of a connection."""
-    from alembic import command  # noqa: PLC0415  # a fifth of a second
+    """Creates the tables of a revision, in the transaction of a connection."""
+    from alembic import command  # noqa: PLC0415  # its import takes a fifth of a second
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()

@@ -1,1 +1,1 @@
-"""What the service tells of itself: metrics, logs and traces, made from its observations."""
+"""Telemetry of the service: metrics, logs and traces, made from observations."""

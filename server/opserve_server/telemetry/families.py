@@ -1,4 +1,4 @@
-"""Every metric of the service with its labels, whose names are public, and its help."""
+"""Metric families of the service: names and labels, which are public, and help texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ FAMILIES: Mapping[str, Family] = {
     "audit_dropped": Family("counter", "Rejected callers without an audit entry."),
     "store_failures": Family("counter", "Refreshes of keys and tenants that the store failed."),
 }
-"""By name, without the prefix `opserve_`."""
+"""Families by name, without the prefix `opserve_`."""
 
 
 def counter(name: str, value: float | None = None) -> CounterMetricFamily:

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line on standard error, with the call that it is about."""
+"""JSON log: one object per line on standard error, with the fields of its call."""
 
 import json
 import logging
@@ -12,16 +12,16 @@ from opserve_server.core.observations import CALL, Call, CallEnded, Observation
 from opserve_server.guard import UNAUTHENTICATED
 
 _FAULTS = frozenset({"INTERNAL", "500"})
-"""Outcomes that are the service's fault, on either wire; a service that drains is at none."""
+"""Outcomes that are faults of the service, on either wire; a draining service has none."""
 _MS_PER_S = 1e3
 
 log = logging.getLogger(__name__)
 
 
 class JsonLines(logging.Formatter):
-    """Time, level, logger and message; what is known of the call; a traceback where there is one.
+    """Formats time, level, logger, message, the fields of the call, and a traceback.
 
-    JSON escapes every control character, so that no text of a client's begins a line of its own.
+    JSON escapes every control character, so that no text of a client can begin a line.
     """
 
     @override
@@ -49,16 +49,16 @@ def log_to_stderr(level: str) -> None:
 
 
 def _is_no_lost_client(record: logging.LogRecord) -> bool:
-    """False for gRPC's line on an answer that finds no client: strangers would fill a pipe."""
+    """Drops gRPC's line on a lost client, with which any client could fill the pipe."""
     of_grpc = record.name.startswith("grpc.")
     return not (of_grpc and str(record.msg).startswith("ExecuteBatchError"))
 
 
 def log_observation(observation: Observation) -> None:
-    """One line for a call: WARNING for a fault of the service's, INFO for a refusal, else DEBUG.
+    """Logs a call: WARNING for a fault of the service, INFO for a rejection, else DEBUG.
 
-    A refused caller without a key is at DEBUG too: it would write as fast as it sends, and a full
-    pipe stops the event loop. The metrics and the audit count such calls.
+    A rejected caller without a key is logged at DEBUG too: it could write as fast as it sends, and
+    a full pipe blocks the event loop. The metrics and the audit count such calls.
     """
     if not isinstance(observation, CallEnded):
         return
@@ -78,11 +78,11 @@ def _because(call: Call) -> str:
 
 
 def _formatted(call: Call) -> dict[str, str]:
-    told = {
+    members = {
         "request_id": call.request_id,
         "api": call.api,
         "session": call.session,
         "device": call.device,
         "operator": call.operator,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in members.items() if value}

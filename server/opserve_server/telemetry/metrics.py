@@ -1,4 +1,4 @@
-"""Prometheus metrics of one service. No label holds a client's text, so that all are bounded."""
+"""Prometheus metrics of one service. No label has a client's text, so that all are bounded."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -32,12 +32,13 @@ SECONDS = (1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1
 
 
 class Counts(Collector):
-    """Sums by labels, kept by one thread.
+    """Sums by labels, used by one thread.
 
-    prometheus_client's own take a lock for each number: a sixth of the time of a small command.
+    prometheus_client's own counters take a lock for each number: a sixth of the time of a small
+    command.
 
     Args:
-        name: Of the metric, a counter of FAMILIES.
+        name: Name of the metric, a counter of FAMILIES.
     """
 
     def __init__(self, name: str) -> None:
@@ -57,10 +58,10 @@ class Counts(Collector):
 
 
 class Times(Collector):
-    """Histograms of seconds by labels, kept by one thread.
+    """Histograms of seconds by labels, used by one thread.
 
     Args:
-        name: Of the metric, a histogram of FAMILIES.
+        name: Name of the metric, a histogram of FAMILIES.
     """
 
     def __init__(self, name: str) -> None:
@@ -91,7 +92,7 @@ _DIRECTIONS = {CopyKind.WRITE: "in", CopyKind.READ: "out"}
 
 
 class Worked(Protocol):
-    """A device, as far as its workers are counted."""
+    """A device with a count of its workers."""
 
     name: str
     restarts: int
@@ -111,16 +112,16 @@ class Metrics:
         self._copied = self._counts("copied_bytes")
 
     def watch(self, service: Service, devices: Sequence[Worked]) -> None:
-        """Tells the state of a service, as it is when the page is asked for."""
+        """Adds the state of a service, read for each page."""
         self._registry.register(_State(service, devices))
         self._registry.register(Quotas(service.accounts))
 
     def count(self, name: str, read: Callable[[], int]) -> None:
-        """Shows a number that another object counts."""
+        """Adds a number that another object counts."""
         self._registry.register(_Counted(name, read))
 
     def observe(self, observation: Observation) -> None:
-        """Counts what happened."""
+        """Counts an observation."""
         match observation:
             case CallBegan():
                 pass
@@ -183,7 +184,7 @@ class _Counted(Collector):
 
 
 class _State(Collector):
-    """The present state of each device."""
+    """The current state of each device."""
 
     def __init__(self, service: Service, devices: Sequence[Worked]) -> None:
         self._service = service

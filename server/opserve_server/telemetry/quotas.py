@@ -1,4 +1,4 @@
-"""What tenants use of their quotas, for Prometheus; tenants are few, and made by operators."""
+"""Prometheus metrics of tenants' quotas; administrators create tenants, so there are few."""
 
 from collections.abc import Iterator
 from math import inf
@@ -12,7 +12,7 @@ from opserve_server.telemetry.families import counter, gauge
 
 
 class Quotas(Collector):
-    """Use, limits and refusals of every tenant, as they are when the page is asked for."""
+    """Use, limits and rejections of every tenant, read for each page."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans: of each call, and below it of the queue and the kernel of what it executed.
+"""OpenTelemetry spans of calls, and of the queue and kernel times of their work.
 
 Imported only where traces are exported: opentelemetry is the extra `otel`.
 """
@@ -27,21 +27,21 @@ from opserve_server.core.observations import (
 )
 
 LAST_EXPORT_LIMIT_S = 2.0
-"""Time that the collector has for the last spans when the service ends."""
+"""Seconds for the collector to receive the last spans when the service ends."""
 _NS_PER_S = 1e9
 _W3C = TraceContextTextMapPropagator()
 
 
 def exported_traces() -> "Traces":
-    """Traces that go where OpenTelemetry's own environment variables say."""
+    """Traces for the endpoint in OpenTelemetry's own environment variables."""
     return Traces(BatchSpanProcessor(OTLPSpanExporter()))
 
 
 class Traces:
-    """Makes spans of what is observed.
+    """Makes spans from observations.
 
     Args:
-        processor: Takes the spans that ended.
+        processor: Receives ended spans.
     """
 
     def __init__(self, processor: SpanProcessor) -> None:
@@ -66,8 +66,8 @@ class Traces:
                 assert_never(observation)
 
     def stop(self) -> None:
-        """Exports what is left, as far as its collector takes it in time."""
-        # The exporter tries again for many seconds, also when it is told to end.
+        """Exports the remaining spans, as far as the collector accepts them in time."""
+        # The exporter retries for many seconds, even when it is being stopped.
         last = threading.Thread(target=self._provider.shutdown, daemon=True)
         last.start()
         last.join(LAST_EXPORT_LIMIT_S)
@@ -80,9 +80,9 @@ class Traces:
 
     def _end(self, call: Call) -> None:
         span, token = self._at_work.pop(call)
-        context.detach(token)  # type: ignore[arg-type]  # what attach gave
+        context.detach(token)  # type: ignore[arg-type]  # the token of attach
         span.update_name(call.method)
-        told = {
+        attributes = {
             "opserve.api": call.api,
             "opserve.request_id": call.request_id,
             "opserve.session": call.session,
@@ -90,17 +90,17 @@ class Traces:
             "opserve.operator": call.operator,
             "opserve.outcome": call.outcome,
         }
-        span.set_attributes({name: value for name, value in told.items() if value})
+        span.set_attributes({name: value for name, value in attributes.items() if value})
         if call.failure:
             span.set_status(StatusCode.ERROR, call.failure)
         span.end()
 
     def _add_work(self, ended: WorkEnded) -> None:
-        """The spans of a call that is over; the current one is that of who submitted it."""
+        """The spans of a completed call, below the span of the call that submitted it."""
         entry = ended.entry
         if entry.kind is not WorkKind.EXECUTE:
             return
-        told = {
+        attributes = {
             "opserve.device": ended.device,
             "opserve.profile": ended.profile,
             "opserve.operator": entry.operator,
@@ -110,7 +110,7 @@ class Traces:
         moments = {"queue": entry.queued_s, "kernel": entry.started_s, "": entry.ended_s}
         times = [(n, epoch_ns + round(s * _NS_PER_S)) for n, s in moments.items() if s is not None]
         for (name, start_ns), (_, end_ns) in pairwise(times):
-            span = self._tracer.start_span(name, start_time=start_ns, attributes=told)
+            span = self._tracer.start_span(name, start_time=start_ns, attributes=attributes)
             if entry.outcome is not Outcome.DONE:
                 span.set_status(StatusCode.ERROR)
             span.end(end_ns)

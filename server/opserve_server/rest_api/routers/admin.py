@@ -35,7 +35,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class AuditedRoute(ServiceRoute):
-    """A route whose refusals come to the audit."""
+    """A route whose errors are audited."""
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -50,7 +50,7 @@ class AuditedRoute(ServiceRoute):
 
 @dataclass(frozen=True, slots=True)
 class AdminCall:
-    """A call of administration, which ends when its client goes away.
+    """A call of administration, which ends when its client disconnects.
 
     Attributes:
         request: The HTTP request.
@@ -59,7 +59,7 @@ class AdminCall:
     request: Request
 
     async def run(self, params: object, answer: type[AnswerT]) -> AnswerT:
-        """Carries out a request, whose answer has the type `answer`."""
+        """Executes a request, whose answer has the type `answer`."""
         running = backend_of(self.request).administration.run(params)
         answered = await while_connected(self.request, running)
         assert isinstance(answered, answer), "ANSWERS has it"
@@ -95,7 +95,7 @@ async def list_tenants(
 async def get_tenant(
     call: Call, params: Annotated[calls.GetTenant, from_query(calls.GetTenant, "tenant")]
 ) -> TenantAtWork:
-    """Returns one tenant, and what it uses now."""
+    """Returns one tenant and its current use."""
     return await call.run(params, TenantAtWork)
 
 
@@ -103,7 +103,7 @@ async def get_tenant(
 async def update_tenant(
     call: Call, params: Annotated[calls.UpdateTenant, from_body(calls.UpdateTenant, "tenant")]
 ) -> OneTenant:
-    """Changes what is given of a tenant, and leaves the rest."""
+    """Changes the given fields of a tenant, and leaves the rest."""
     return await call.run(params, OneTenant)
 
 
@@ -113,7 +113,7 @@ async def update_tenant(
 async def delete_tenant(
     call: Call, params: Annotated[calls.DeleteTenant, from_query(calls.DeleteTenant, "tenant")]
 ) -> None:
-    """Ends a tenant, its keys and its sessions; nobody else gets its name."""
+    """Ends a tenant, its keys and its sessions; its name is never used again."""
     await call.run(params, Nothing)
 
 
@@ -121,7 +121,7 @@ async def delete_tenant(
 async def create_key(
     call: Call, params: Annotated[calls.CreateKey, from_body(calls.CreateKey)]
 ) -> NewKey:
-    """Makes an API key, whose text is returned this once."""
+    """Makes an API key, whose text is returned only once."""
     return await call.run(params, NewKey)
 
 
@@ -145,7 +145,7 @@ async def revoke_key(
 async def add_certificate(
     call: Call, params: Annotated[calls.AddCertificate, from_body(calls.AddCertificate)]
 ) -> OneCertificate:
-    """Records whose a client certificate is."""
+    """Registers a client certificate for a principal."""
     return await call.run(params, OneCertificate)
 
 
@@ -163,7 +163,7 @@ async def list_certificates(
 async def remove_certificate(
     call: Call, params: Annotated[calls.RemoveCertificate, from_query(calls.RemoveCertificate)]
 ) -> None:
-    """Forgets a client certificate."""
+    """Removes a client certificate."""
     await call.run(params, Nothing)
 
 
@@ -179,7 +179,7 @@ async def list_usage(
 async def list_audit(
     call: Call, params: Annotated[calls.ListAudit, from_query(calls.ListAudit)]
 ) -> AuditEntries:
-    """Lists calls of administration and refused callers, the newest first."""
+    """Lists calls of administration and rejected callers, the newest first."""
     return await call.run(params, AuditEntries)
 
 
@@ -197,7 +197,7 @@ async def list_sessions(
 async def release_session(
     call: Call, params: Annotated[calls.ReleaseSession, from_query(calls.ReleaseSession, "id")]
 ) -> None:
-    """Ends a session; one that works only with force."""
+    """Ends a session; one with work only with force."""
     await call.run(params, Nothing)
 
 
@@ -205,5 +205,5 @@ async def release_session(
 async def get_activity(
     call: Call, params: Annotated[calls.GetActivity, from_query(calls.GetActivity)]
 ) -> Activity:
-    """Returns what devices and tenants do now."""
+    """Returns the current activity of devices and tenants."""
     return await call.run(params, Activity)

@@ -32,7 +32,7 @@ _CASE = f"{_CASES}/{{case}}"
 Suite = Annotated[str, Path(description="Name of the suite.")]
 CaseId = Annotated[str, Path(description="Id of the case.")]
 _NAMED, _DEFINED = ("definition",), ("suite", "case")
-"""Fields that a route of a suite's case lacks, and those that one of an own case lacks."""
+"""Fields absent from routes of a suite's case, and from routes of an own case."""
 _ARCHIVE: dict[int | str, dict[str, Any]] = {200: {"content": {OCTETS: {"schema": BYTES}}}}
 
 router = APIRouter(
@@ -45,13 +45,13 @@ router = APIRouter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictDocument:
-    """A verdict: its status, the reason in one sentence, and all of it.
+    """A verdict: its status, the reason in one sentence, and its details.
 
     Attributes:
         case: Id of the case.
         status: PASSED, FAILED, ...
-        reason: Why, in one sentence.
-        verdict: The whole verdict.
+        reason: Reason, in one sentence.
+        verdict: The complete verdict.
     """
 
     case: str
@@ -62,7 +62,7 @@ class VerdictDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDocument:
-    """A case, as a line of a suite has it.
+    """The definition of a case.
 
     Attributes:
         definition: The definition of the case.
@@ -73,11 +73,11 @@ class CaseDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasesReadDocument:
-    """What lines make: definitions of cases, each with its id; and what makes none.
+    """Cases made from lines, and the lines that could not be converted.
 
     Attributes:
         definitions: Definitions of cases, each with its id.
-        refused: The lines that make no case.
+        refused: The lines that could not be converted.
     """
 
     definitions: Sequence[dict[str, Any]]
@@ -99,7 +99,7 @@ class SubmittedDocument:
 
 @dataclass(frozen=True, slots=True)
 class ConformanceCall:
-    """A call of conformance, which ends when its client goes away.
+    """A conformance call, which ends when its client disconnects.
 
     Attributes:
         request: The HTTP request.
@@ -108,14 +108,14 @@ class ConformanceCall:
     request: Request
 
     async def run(self, params: Any, answer: type[AnswerT]) -> AnswerT:  # noqa: ANN401  # a request
-        """Carries out a request, whose answer has the type `answer`."""
+        """Executes a request, whose answer has the type `answer`."""
         running = backend_of(self.request).conformance.run(params)
         answered = await while_connected(self.request, running)
         assert isinstance(answered, answer), "ANSWERS has it"
         return answered
 
     async def archive(self, params: calls.GetInputs | calls.GetGolden) -> Response:
-        """Streams an .npz file, whose making may be refused before its status is sent."""
+        """Streams an .npz file; an error in making it comes before its status is sent."""
         pieces = backend_of(self.request).conformance.archive(params)
         head = await while_connected(self.request, anext(pieces))
         return StreamedAnswer(pieces, head=head, media_type=OCTETS)
@@ -160,7 +160,7 @@ async def run_suite(
         calls.RunSuite, from_body(calls.RunSuite, long_list=calls.LONG_LISTS[calls.RunSuite])
     ],
 ) -> answers.OneRun:
-    """Tries a suite on devices of this service; the answer comes at once."""
+    """Tries a suite on devices of this service; returns at once."""
     return await call.run(params, answers.OneRun)
 
 
@@ -176,7 +176,7 @@ async def list_runs(
 async def get_run(
     call: Call, params: Annotated[calls.GetRun, from_query(calls.GetRun, "run")]
 ) -> answers.OneRun:
-    """Returns how far a run is, at once or at its end, but after wait_s seconds at the latest."""
+    """Returns the state of a run, at once or at its end, after wait_s seconds at the latest."""
     return await call.run(params, answers.OneRun)
 
 
@@ -184,7 +184,7 @@ async def get_run(
 async def cancel_run(
     call: Call, params: Annotated[calls.CancelRun, from_body(calls.CancelRun, "run")]
 ) -> answers.OneRun:
-    """Ends a run; what is judged stays."""
+    """Ends a run; results so far are kept."""
     return await call.run(params, answers.OneRun)
 
 
@@ -192,7 +192,7 @@ async def cancel_run(
 async def list_results(
     call: Call, params: Annotated[calls.ListResults, from_query(calls.ListResults, "run")]
 ) -> answers.ResultPage:
-    """Lists what became of a run's cases, in the suite's order."""
+    """Lists the results of a run, in the suite's order."""
     return await call.run(params, answers.ResultPage)
 
 
@@ -203,7 +203,7 @@ async def report_run(
         calls.ReportRun, from_body(calls.ReportRun, long_list=calls.LONG_LISTS[calls.ReportRun])
     ],
 ) -> answers.OneRun:
-    """Adds a run whose cases were tried and judged elsewhere: all of it, or nothing."""
+    """Adds a run whose cases were tried and judged elsewhere, completely or not at all."""
     return await call.run(params, answers.OneRun)
 
 
@@ -211,7 +211,7 @@ async def report_run(
 async def compare_runs(
     call: Call, params: Annotated[calls.CompareRuns, from_query(calls.CompareRuns)]
 ) -> answers.RunChanges:
-    """Returns how a run differs from an earlier one."""
+    """Returns the differences between two runs."""
     return await call.run(params, answers.RunChanges)
 
 
@@ -219,7 +219,7 @@ async def compare_runs(
 async def set_baseline(
     call: Call, params: Annotated[calls.SetBaseline, from_body(calls.SetBaseline)]
 ) -> answers.OneBaseline:
-    """Gives a name to a run that has ended, or a name to another run."""
+    """Names a run that has ended, or moves a name to another run."""
     return await call.run(params, answers.OneBaseline)
 
 
@@ -235,7 +235,7 @@ async def list_baselines(
 async def delete_baseline(
     call: Call, params: Annotated[calls.DeleteBaseline, from_query(calls.DeleteBaseline, "name")]
 ) -> answers.OneBaseline:
-    """Takes a name away; its run stays as long as others of its age."""
+    """Removes a name; its run is kept as long as others of its age."""
     return await call.run(params, answers.OneBaseline)
 
 
@@ -316,7 +316,7 @@ async def get_golden(
         calls.GetGolden, from_query(calls.GetGolden, "suite", "case", without=_NAMED)
     ],
 ) -> Response:
-    """Returns an .npz file with what each output must be, and the magnitudes of its sums."""
+    """Returns an .npz file with the expected values of each output and their magnitudes."""
     return await call.archive(params)
 
 
@@ -345,7 +345,7 @@ async def get_own_golden(
         calls.GetGolden, from_body(calls.GetGolden, without=_DEFINED, name="GetOwnGolden")
     ],
 ) -> Response:
-    """Returns what each output of a case of the caller's own must be, as GetGolden does."""
+    """Returns the expected values of a case of the caller's own, as GetGolden does."""
     return await call.archive(params)
 
 
@@ -362,7 +362,7 @@ FORMS = (_VERIFY, _VERIFY_OWN)
     openapi_extra=form_document(_VERIFY),
 )
 async def verify(call: Call, suite: Suite, case: CaseId) -> VerdictDocument:
-    """Judges outputs of a case: arrays of an .npz file, and digests of what was sent before."""
+    """Judges outputs of a case: arrays of an .npz file, and digests of outputs sent before."""
     return await call.verify(_VERIFY, suite=suite, case=case)
 
 

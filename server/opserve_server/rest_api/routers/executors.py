@@ -29,7 +29,7 @@ router = APIRouter(
 async def execute(
     session: InSession, command: Annotated[Execute, from_body(Execute, "executor")]
 ) -> None:
-    """Phase two: submits an executor; without workspace_size the rest of the buffer counts."""
+    """Phase two: submits an executor; without workspace_size the rest of the buffer is used."""
     await session.run(command, Done)
 
 
@@ -45,7 +45,7 @@ async def set_repeatable(
 async def set_tensor_buffer(
     session: InSession, command: Annotated[SetTensorBuffer, from_body(SetTensorBuffer, "executor")]
 ) -> None:
-    """Gives the index-th tensor of an executor another buffer."""
+    """Assigns another buffer to the index-th tensor of an executor."""
     await session.run(command, Done)
 
 

@@ -97,5 +97,5 @@ async def read(
     _: Annotated[str | None, _RANGE] = None,
     __: Annotated[str | None, _WANTED] = None,
 ) -> Response:
-    """Copies the bytes that the Range header asks for to the host."""
+    """Copies the bytes of the Range header to the host."""
     return await read_content(session, request, buffer=buffer)

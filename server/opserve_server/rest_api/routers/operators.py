@@ -1,4 +1,4 @@
-"""Operators: what they are, phase one, and whole calls. Each operator has routes of its own."""
+"""Operators: descriptions, phase one and one-shot calls. Each operator has its own routes."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ router = APIRouter(tags=["operators"], route_class=ServiceRoute, dependencies=[r
 
 
 class ListOperatorsQuery(BaseModel):
-    """Which operators to describe."""
+    """Selection of operators."""
 
     model_config = DOCUMENTED
 
@@ -71,7 +71,7 @@ async def describe_operator(
 
 
 def _add_routes(operator: Operator[Any]) -> None:
-    """The routes of one operator, with models derived from its schema."""
+    """Adds the routes of one operator, with models derived from its schema."""
 
     @router.post(
         f"/v1/sessions/{{session}}/operators/{operator.call}:getWorkspaceSize",

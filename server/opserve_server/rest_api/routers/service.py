@@ -25,7 +25,7 @@ _PAGE_FILES: Mapping[str, str] = {
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui.css": "text/css",
 }
-"""Media types of the files that the page loads."""
+"""Media types of the files of the page."""
 _PAGE_HEADERS: Mapping[str, str] = {"Content-Security-Policy": "default-src 'self'"}
 
 router = APIRouter(tags=["service"], route_class=ServiceRoute, dependencies=[requires(SCOPE)])
@@ -57,7 +57,7 @@ async def list_devices(service: Core, principal: Caller) -> Devices:
 
 @router.get("/v1/usage", name="getUsage")
 async def get_usage(service: Core, principal: Caller) -> Usage:
-    """Returns what the caller's tenant uses now, and how much it may."""
+    """Returns current use and limits of the caller's tenant."""
     return service.usage(principal)
 
 
@@ -84,7 +84,7 @@ async def openapi(backend: Behind) -> Response:
 
 @open_router.get("/docs", name="docs")
 async def docs() -> Response:
-    """Returns a page that shows the document; all that it loads is the service's own."""
+    """Returns a page that shows the document, without requests to other hosts."""
     return FileResponse(_PAGE / "index.html", headers=_PAGE_HEADERS, media_type="text/html")
 
 

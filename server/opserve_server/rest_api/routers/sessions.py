@@ -38,7 +38,7 @@ router = APIRouter(tags=["sessions"], route_class=ServiceRoute, dependencies=[re
 
 
 class DeterministicLevelBody(BaseModel):
-    """How far results must repeat bit by bit."""
+    """Required bitwise repeatability of results."""
 
     model_config = DOCUMENTED
 
@@ -59,10 +59,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StillWaiting:
-    """A request for a device that waits; the same request again goes on waiting.
+    """A waiting request for a device; the same request again continues to wait.
 
     Attributes:
-        waiting: How it waits.
+        waiting: Its state.
     """
 
     waiting: WaitingInfo
@@ -70,10 +70,10 @@ class StillWaiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRequests:
-    """The tenant's requests that wait for a device, in their order.
+    """The tenant's waiting requests for a device, in order.
 
     Attributes:
-        waiting: How each waits.
+        waiting: The state of each.
     """
 
     waiting: list[WaitingInfo]
@@ -117,7 +117,7 @@ async def list_waiting(service: Core, principal: Caller) -> WaitingRequests:
 
 @router.get(_SESSION, name="getSession", responses=problems(404))
 async def get_session(service: Core, principal: Caller, session: SessionName) -> FoundSession:
-    """Returns an open session, so that its client can go on with it; renews the lease."""
+    """Returns an open session, so that its client can continue; renews the lease."""
     return service.get_session(principal, session)
 
 
@@ -142,7 +142,7 @@ async def close_session(service: Core, principal: Caller, session: SessionName) 
 async def set_deterministic_level(
     service: Core, principal: Caller, session: SessionName, body: DeterministicLevelBody
 ) -> None:
-    """Sets how far results must repeat bit by bit."""
+    """Sets the required bitwise repeatability of results."""
     service.set_deterministic_level(principal, session, body.level)
 
 
@@ -169,6 +169,6 @@ async def submit(
     responses=problems(404),
 )
 async def get_timeline(service: Core, principal: Caller, session: SessionName) -> Response:
-    """Returns what is remembered of the session's work: streams and copies."""
+    """Returns the kept history of the session's work: streams and copies."""
     timeline = service.timeline(principal, session)
     return Response(await timeline_of(timeline), media_type=JSON)

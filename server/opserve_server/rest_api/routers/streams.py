@@ -112,7 +112,7 @@ async def watch_stream(
     query: Annotated[WatchQuery, Query()],
     last_event_id: Annotated[str | None, LAST_EVENT_ID] = None,
 ) -> StreamingResponse:
-    """Returns what a stream's work came to, as server-sent events that go on."""
+    """Returns the outcomes of a stream's work, as server-sent events."""
     after = query.after if last_event_id is None else sequence_number(last_event_id)
     watching = session.service.watch_stream(session.principal, session.name, stream, after=after)
     headers = {"Cache-Control": "no-store"}

@@ -1,4 +1,4 @@
-"""What Alembic runs: migrations in the transaction of the connection that it is given."""
+"""Alembic's environment: runs migrations in the transaction of the given connection."""
 
 from alembic import context
 

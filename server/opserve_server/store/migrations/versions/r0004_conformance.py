@@ -1,4 +1,4 @@
-"""Runs of conformance, and what became of their cases."""
+"""Conformance runs, and the results of their cases."""
 
 import sqlalchemy as sa
 from alembic import op

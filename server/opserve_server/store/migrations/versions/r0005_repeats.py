@@ -1,4 +1,4 @@
-"""How runs of conformance try and judge a case."""
+"""Terms on which a conformance run tries and judges a case."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Runs that were judged elsewhere, and baselines."""
+"""Reported runs, and baselines."""
 
 import sqlalchemy as sa
 from alembic import op
