@@ -131,6 +131,7 @@ class Account:
         Each call moves the account's virtual time forward by one interval of the rate. A call that
         would be further ahead of the clock than the burst is rejected.
         """
+        # Rejected calls count as well: the number is the load that the tenant causes.
         self.calls += 1
         counter = self.counters[Resource.CALLS_PER_S]
         if counter.limit == inf:
@@ -140,6 +141,7 @@ class Account:
         now = asyncio.get_running_loop().time()
         each_s = 1.0 / counter.limit
         until_s = max(self._calls_until_s, now) + each_s
+        # A rate below one call per second must still allow a single call.
         wait_s = until_s - now - max(_BURST_S, each_s)
         if wait_s > 0:
             raise self.refusal(counter, retry_after_s=wait_s)
@@ -148,6 +150,8 @@ class Account:
     def check_device_time(self) -> None:
         """Rejects a call when earlier calls have used the day's device time."""
         counter = self.counters[Resource.DEVICE_SECONDS]
+        # The time of a call is known at its end only, so a tenant may exceed the limit by its calls
+        # at the device.
         if counter.limit < inf and self.use(Resource.DEVICE_SECONDS) >= counter.limit:
             raise self.refusal(counter, retry_after_s=self._book.seconds_to_midnight())
 
@@ -187,6 +191,7 @@ class Reservation:
 
     def check(self, requested: int = 1) -> None:
         """Rejects more than the quota allows (QuotaExceeded); changes nothing."""
+        # Nothing may run between this check and the update, so callers do both without an await.
         if requested > self.available:
             raise self.refusal(requested)
 

@@ -40,11 +40,13 @@ class Capacity:
 
     def device_for(self, requirements: Requirements) -> Device | None:
         """The least used device that meets a request now; None without one."""
+        # The limit of the service is no obstacle of a single device, see waits_for.
         if self._is_full:
             return None
         free = [
             device for device in requirements.devices if not self._obstacle(device, requirements)
         ]
+        # The least used device spreads sessions, and leaves exclusive requests the best chance.
         return min(free, key=lambda device: self._counts[device.name], default=None)
 
     def reserve(self, requirements: Requirements, *, tenant: str) -> None:

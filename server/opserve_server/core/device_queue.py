@@ -260,6 +260,7 @@ class DeviceQueue:
         timer = request.timers.pop("return", None)
         if timer is not None:
             timer.cancel()
+        # While it was disconnected, others may have passed it.
         if request.disconnected:
             request.disconnected = False
             self.advance()
@@ -318,6 +319,7 @@ class DeviceQueue:
         waited_s = asyncio.get_running_loop().time() - request.requested_at
         devices = {device.name for device in request.requirements.devices}
         ahead = [other for other in self._requests if other.waits and other.order < request.order]
+        # Only requests that could take one of the same devices delay this one.
         competing = [
             other for other in ahead if any(d.name in devices for d in other.requirements.devices)
         ]

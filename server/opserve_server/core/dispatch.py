@@ -147,6 +147,7 @@ class Dispatcher:
         name = source.account.tenant.name
         queue = self._queues.get(name)
         if queue is None:
+            # Flow numbers are never reused, so the worker cannot mix the times of two tenants.
             queue = self._queues[name] = _TenantQueue(next(self._flows))
         return queue
 
@@ -210,6 +211,7 @@ class Dispatcher:
 
 
 def _outcome(task: asyncio.Task[KernelTiming]) -> KernelTiming | Exception:
+    # Device.run completes its cancellation only after the worker has stopped the call.
     if task.cancelled():
         return CallStopped()
     error = task.exception()

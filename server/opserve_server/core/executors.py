@@ -91,6 +91,8 @@ class Plans:
             InvalidArgument: A rule of the operator is broken; 207001, a size or position exceeds 64
                 bits.
         """
+        # Everything on which a plan depends: not the place of the tensors, so that repeated calls
+        # on new buffers share it.
         key = (operator.name, options, _without_buffers(arguments))
         # Removed and added again: the dict is in the order of use.
         planned = self._planned.pop(key, None)

@@ -61,6 +61,7 @@ class FairSlots:
         try:
             yield
         finally:
+            # Charged even after an error: the slot was in use.
             used_ns = (loop.time() - began_s) * _NS_PER_S
             self._fair_queue.charge(name, used_ns, weight=account.tenant.weight)
             self._release(name)
@@ -72,6 +73,7 @@ class FairSlots:
         queue.waiting.append(granted)
         self._grant()
         try:
+            # After _grant, so that a call that gets a slot at once never counts as waiting.
             if len(queue.waiting) > self._waiting_limit:
                 raise _too_many(self._waiting_limit)
             await granted.wait()

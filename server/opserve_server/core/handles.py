@@ -50,6 +50,7 @@ class HandleTable(Generic[Item]):
             InvalidArgument: 107000, the choice is not greater than every earlier handle.
             LimitExceeded: The table is full, or the tenant's quota is used up.
         """
+        # A client may choose the handle, so that one batch can create an object and use it.
         handle = wanted or self._last + 1
         if not self._last < handle <= HANDLE_MAXIMUM:
             raise InvalidArgument(
@@ -110,6 +111,7 @@ class HandleTable(Generic[Item]):
                 given=0,
                 allowed=f"a live {self.kind}",
             )
+        # Handles are never reused, so a smaller unknown one existed before.
         gone = 0 < handle <= self._last
         raise HandleNotFound(
             self.kind,

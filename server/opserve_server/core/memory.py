@@ -47,6 +47,7 @@ class SessionMemory:
 
     def allocate_hidden(self, size_bytes: int) -> Region:
         """A region in a slab that no client maps."""
+        # A new slab is never mapped, so there is always a place if memory is left.
         hidden = [space for space in self._slabs.values() if not space.slab.mapped]
         return self._place(size_bytes, hidden)
 
@@ -135,11 +136,13 @@ class SessionMemory:
         try:
             self._device.attach(slab)
         except OSError:
+            # The worker cannot map it, so no call could use it.
             self._device.slabs.give_back(slab)
             raise _out_of_memory(size_bytes, free=None) from None
         return slab
 
     def _take_last_slab(self, size_bytes: int) -> Slab:
+        # The quota first: its error names the limit of the tenant, not that of the device.
         self._reservation.check(whole_pages(_aligned(size_bytes)))
         try:
             return self._device.slabs.take(

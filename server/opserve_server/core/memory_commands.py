@@ -246,6 +246,7 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
         InvalidArgument: 107000, the range leaves the buffer.
         WaitTimedOut: 507046, the work is not done within the server's limit.
     """
+    # Errors come before the wait.
     view = view_of(session, handle, offset, size_bytes)
     if session.buffers.get(handle).users:
         with session.in_progress():
@@ -313,6 +314,7 @@ async def _in_slices(
 
     Its buffers are in use meanwhile, as for queued work, and no call computes in them.
     """
+    # A slice costs more than such a copy takes.
     if size_bytes <= _AT_ONCE_BYTES:
         do(0, size_bytes)
         return

@@ -128,6 +128,7 @@ async def computed(
             operator = call.operator.name
             planned = await lease.run(GetWorkspaceSize(operator=operator, arguments=arguments))
             assert isinstance(planned, Planned)
+            # Known before anything is computed, so a call beyond the quota costs only its plan.
             output_bytes = _output_bytes(call, arguments)
             in_flight.check(output_bytes)
             in_flight.update(sum(array.nbytes for array in call.arrays.values()) + output_bytes)

@@ -95,6 +95,7 @@ class AnsweredRequests(Generic[Answer]):
         known = self._kept.get(request_id) or self._under_way.get(request_id)
         if known is None:
             known = self._start(request_id, fingerprint, work)
+        # Otherwise a client that reuses an id by mistake would get the answer of another request.
         elif known.fingerprint != fingerprint:
             raise InvalidArgument(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
@@ -133,6 +134,7 @@ class AnsweredRequests(Generic[Answer]):
             )
         started = _UnderWay(fingerprint, asyncio.create_task(work()))
         self._under_way[request_id] = started
+        # The outcome is kept even if no caller waits any more: their retry is to find it.
         started.task.add_done_callback(lambda _: self._finished(request_id))
         return started
 

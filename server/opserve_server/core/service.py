@@ -103,6 +103,7 @@ class Service:
         # A table for each tenant: no other tenant can evict an answer that a retry needs.
         self._opened = defaultdict[str, AnsweredRequests[OpenedSession]](
             lambda: AnsweredRequests(
+                # An answer for each session that may be open, and for each request that may wait.
                 limit=limits.sessions_limit + limits.tenant_waiting_limit,
                 retained_bytes_limit=limits.retained_bytes_limit,
                 size_bytes=lambda _: 0,
@@ -176,6 +177,8 @@ class Service:
                         return await self._open_once(
                             principal, request, request_id, wait_limit_s=limit_s
                         )
+                # A request that was granted since the timeout is not listed: the next round returns
+                # its session.
                 for waiting in device_queue.infos(lambda request: request.key == key):
                     return waiting
 

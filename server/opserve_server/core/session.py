@@ -58,6 +58,7 @@ class LoopStalls:
         """Seconds that do not count, including those of a stall that has just ended."""
         if self._timer is None:
             self._begin()
+        # The late beat has not run yet, and the timer of a client may come first.
         elif self._is_late():
             self._count_stall()
         return self._total_s
@@ -209,6 +210,7 @@ class Session:
 
         A stall of the loop, which then reads no calls, moves it to later.
         """
+        # Exclusive use has a fixed end: a client cannot extend it by calling.
         return min(self._idle.ends_at, self.exclusive_until)
 
     @property
@@ -313,12 +315,14 @@ class Session:
     def is_quiet(self, for_s: float) -> bool:
         """Whether it had neither work nor a call for some seconds; must be polled often."""
         now = self.time()
+        # Work keeps the session busy without a call, so the poll itself records the time.
         if self.working:
             self.used_at = now
         return now - self.used_at >= for_s
 
     async def close(self) -> None:
         """Drops queued work, stops running work, then returns all memory and every reservation."""
+        # From here on a command that continues after a wait raises, see check_open.
         self.closed = True
         # Order of the end: drop queued work, wait until the device writes nothing more, and only
         # then return the memory, which another session may get at once.

@@ -288,6 +288,7 @@ class Sessions:
     def _unused_name(self) -> str:
         """A new name whose session has a unique id."""
         used = {session.id for session in self._sessions.values()}
+        # The id is only the start of the name, so two names may share it.
         while (name := self._new_name())[:LOGGED_CHARACTERS] in used:
             pass
         return name
@@ -305,6 +306,7 @@ class Sessions:
         if len(self._ended) > self._limits.sessions_limit:
             self._ended.popitem(last=False)
         task = asyncio.create_task(session.close())
+        # asyncio keeps only weak references to tasks; this one must run to its end.
         self._closing[task] = session
         task.add_done_callback(self._closed)
         self.device_queue.advance()
@@ -335,6 +337,7 @@ class Sessions:
 
     def _reclaim(self, device: Device, account: Account) -> None:
         for session in self._sessions.values():
+            # Either the device or the tenant's quota lacks memory: both kinds of sessions can help.
             if session.device is device or session.account is account:
                 session.memory.give_back_empty_slabs()
 

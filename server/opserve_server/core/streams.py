@@ -100,6 +100,7 @@ class Stream:
 
     def over(self) -> asyncio.Future[None]:
         """A future that is done when everything submitted so far is over."""
+        # One future per position: all waiters for the same work share it.
         waiter = self._waiters.get(self._last)
         if waiter is None:
             waiter = self._waiters[self._last] = asyncio.get_running_loop().create_future()
@@ -143,6 +144,7 @@ class Stream:
         entry = Entry(work, self._last, self._time())
         if isinstance(work, KernelRun) and work.timeout_s is not None:
             loop = asyncio.get_running_loop()
+            # The deadline counts from the submission, so it includes the time in the queue.
             entry.deadline = loop.call_later(work.timeout_s, self._miss_deadline, entry, work)
         # Even on an idle stream: all work takes the same path, and _advance sends it.
         self._queue.append(entry)
@@ -179,6 +181,7 @@ class Stream:
         self._reservation.update(len(self._queue))
         run = entry.work
         assert isinstance(run, KernelRun), "has_call comes first"
+        # Until the device reports the start of the kernel.
         entry.started_s = self._time()
         self._at_device[entry] = run
         return entry, run
@@ -188,6 +191,7 @@ class Stream:
         run = self._at_device.pop(entry)
         match outcome:
             case KernelTiming(start_ns, end_ns, kernel_ns):
+                # The worker's clock is the same monotonic clock, so its times fit the others.
                 entry.started_s, entry.kernel_s = start_ns / _NS_PER_S, kernel_ns / _NS_PER_S
                 self._end(entry, Outcome.DONE, ended_s=end_ns / _NS_PER_S)
             case CallStopped():
@@ -225,6 +229,8 @@ class Stream:
             case Wait(_, record):
                 if entry.started_s is None:
                     entry.started_s = self._time()
+                    # Once, when the wait reaches the head: its stream continues when the record is
+                    # reached.
                     record.done.add_done_callback(self._advance)
                 return record.done.done()
             case _:
@@ -240,6 +246,7 @@ class Stream:
     def _miss_deadline(self, entry: Entry, run: KernelRun) -> None:
         assert run.timeout_s is not None
         reason = f"its deadline of {run.timeout_s * 1000:.0f} ms on stream {self.handle} had passed"
+        # It may be running: the stream continues when the worker has stopped it.
         if entry in self._at_device:
             message = _described(run, "was stopped", reason)
             self._stop(entry, DeadlineMissed(message, executor=run.executor))

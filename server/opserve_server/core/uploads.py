@@ -78,6 +78,7 @@ class Upload:
             QuotaExceeded: The tenant has too many bytes in flight.
             LimitExceeded: 207012, all tenants together upload too much.
         """
+        # Both limits are checked before either is charged.
         self._in_flight.check(size_bytes)
         self._uploads.take(self._tenant, size_bytes)
         self.size_bytes += size_bytes
