@@ -13,12 +13,12 @@ from time import perf_counter
 
 from benchmarks.measure import seconds_of
 from benchmarks.report import Goal
-from opserve_client.conform.options import Effort
+from opserve_client.conform.options import Execution
 from opserve_client.conform.record import Header
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import digest_of, suite_named
 from opserve_client.conform.service import REFERENCE, contracts_of
-from opserve_client.conform.targets.named import ITSELF, Access
+from opserve_client.conform.targets.named import SERVICE_UNDER_TEST, Access
 from opserve_client.conform.trial import at_once
 from opserve_client.conform.workers import Setup, Workers, make_trial
 from opserve_client.private_service import private_service
@@ -75,13 +75,15 @@ def _whole(cases: Sequence[Case]) -> float:
     """Seconds of a run as the command line makes it, but for the service's start."""
     profiles = sorted({case.profile for case in cases} - {REFERENCE})
     with _begun(cases, [REFERENCE, *profiles]) as setup:
-        return _run_seconds(cases, setup, jobs=Effort().jobs)
+        return _run_seconds(cases, setup, jobs=Execution().jobs)
 
 
 def _run_seconds(cases: Sequence[Case], setup: Setup, *, jobs: int) -> float:
     def run() -> None:
         with Workers(count=jobs) as workers:
-            run_cases(cases, setup, workers=workers, folder=None, resume=False, told=lambda _: None)
+            run_cases(
+                cases, setup, workers=workers, folder=None, resume=False, on_result=lambda _: None
+            )
 
     return seconds_of(run)
 
@@ -134,6 +136,6 @@ def _header(cases: Sequence[Case], access: Access) -> Header:
         cases=len(cases),
         chosen=digest_of(cases),
         seed=0,
-        target=ITSELF,
+        target=SERVICE_UNDER_TEST,
         contracts=contracts_of(access),
     )

@@ -34,7 +34,7 @@ NAMES = {
         "Executor",
         "GrpcTransport",
         "MemoryTransport",
-        "Opener",
+        "SessionOpener",
         "Plan",
         "RestTransport",
         "Session",

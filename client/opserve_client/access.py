@@ -1,4 +1,4 @@
-"""How a client reaches a service and says who it is: an address, a key, and files of TLS."""
+"""Access to a service: address, API key and certificates."""
 
 import ipaddress
 import os
@@ -14,11 +14,12 @@ _SCHEMES = {"grpc": False, "grpcs": True, "http": False, "https": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Files for TLS, in PEM.
+    """Certificates for TLS, in PEM files.
 
     Attributes:
-        ca: Authorities of which the service's certificate must be; None: those of the system.
-        certificate: Chain that this client shows; None: none.
+        ca: Certificate authorities that may sign the service's certificate; None means those of
+            the system.
+        certificate: Certificate chain of this client; None means none.
         key: Private key of that certificate.
     """
 
@@ -29,14 +30,14 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class Access:
-    """A way to a service.
+    """Address and credentials of a service.
 
     Attributes:
-        is_rest: Whether it speaks HTTP, or else gRPC.
+        is_rest: Whether the protocol is REST; False means gRPC.
         target: "host:port" for gRPC, the base URL for REST.
-        secure: Whether TLS protects it.
-        headers: What says who calls; a secret.
-        tls: Files of TLS.
+        secure: Whether to use TLS.
+        headers: Headers with the API key; a secret.
+        tls: Certificates.
     """
 
     is_rest: bool
@@ -49,17 +50,18 @@ class Access:
 def access_to(
     address: str, *, api_key: str | None, tls: TlsFiles | None, allow_plaintext: bool | None
 ) -> Access:
-    """The way to an address.
+    """Returns the access to an address.
 
     Args:
         address: "host:port", or a URL with grpc, grpcs, http or https.
-        api_key: None: that of the variable OPSERVE_API_KEY, if there is one.
-        tls: Files; where they are given and the address names no scheme, it is grpcs.
-        allow_plaintext: Whether a key may travel to another machine where all between can read it;
-            None: what the variable OPSERVE_ALLOW_PLAINTEXT says, by default no.
+        api_key: API key; None means the environment variable OPSERVE_API_KEY, if it is set.
+        tls: Certificates; with them, an address without a scheme means grpcs.
+        allow_plaintext: Whether to send a key to another machine without TLS; None means the
+            environment variable OPSERVE_ALLOW_PLAINTEXT, by default no.
 
     Raises:
-        AclrtError: 107000, a key would travel in plain text, or is no key.
+        AclrtError: 107000, the address has an unknown scheme, the key is malformed, or it would be
+            sent without TLS.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:

@@ -1,8 +1,8 @@
-"""What a Python program gives, made plain: one place for each kind, which refuses by name.
+"""Validation and conversion of arguments: one function for each kind of value.
 
-What belongs to an operator's call is refused as its family would (161002, E60038 or
-DECONV_PARAM_INVALID; `status` is the code), what belongs to the runtime as aclrt would
-(107000). Integers are Python's and NumPy's, and so are booleans; neither stands for the other.
+An invalid argument of an operator raises the code of its family (161002, E60038 or
+DECONV_PARAM_INVALID; `status` is the code), an invalid argument of the runtime 107000. Integers and
+booleans may be Python's or NumPy's; a boolean is no integer, and an integer no boolean.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from opserve_client.errors import (
 from opserve_kernels.status import AnyStatus, Status
 
 ValueT = TypeVar("ValueT")
-HandleT = TypeVar("HandleT", bound="Owned")
+HandleT = TypeVar("HandleT", bound="SessionObject")
 AccuracyName = Literal["direct", "fast"]
 DeterministicLevelName = Literal["off", "deterministic", "strong", "batch"]
 DocumentedRulesName = Literal["error", "warn"]
@@ -43,8 +43,8 @@ INT64 = range(-(2**63), 2**63)
 _SHOWN = 80
 
 
-class Owned(Protocol):
-    """What belongs to a session."""
+class SessionObject(Protocol):
+    """An object of a session: a buffer, tensor, stream, event or executor."""
 
     @property
     def owner(self) -> object:
@@ -53,8 +53,8 @@ class Owned(Protocol):
 
 
 @runtime_checkable
-class MayBeLost(Protocol):
-    """The calls of a session."""
+class SessionState(Protocol):
+    """The state of a session, in its calls: `lost` is set when the session is gone."""
 
     lost: SessionLost | None
 
@@ -62,7 +62,7 @@ class MayBeLost(Protocol):
 def int64(
     value: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
 ) -> int:
-    """An integer of an operator's call."""
+    """Validates an integer of an operator's call."""
     try:
         return _integer(value)
     except TypeError:
@@ -77,11 +77,11 @@ def int64s(
     status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
     entry_status: AnyStatus | None = None,
 ) -> tuple[int, ...]:
-    """Integers of an operator's call: an aclIntArray, or the parts of a shape.
+    """Validates the integers of an operator's call: an aclIntArray, or a shape.
 
     Args:
         values: The integers.
-        parameter: Their name.
+        parameter: Name of the argument.
         status: The code of the operator's family for a value of the wrong kind.
         entry_status: The code for an entry of the wrong kind; None means `status`.
     """
@@ -98,7 +98,7 @@ def int64s(
 def boolean(
     value: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
 ) -> bool:
-    """A truth value of an operator's call."""
+    """Validates a boolean of an operator's call."""
     try:
         return _boolean(value)
     except TypeError:
@@ -109,7 +109,7 @@ def boolean(
 def booleans(
     values: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
 ) -> tuple[bool, ...]:
-    """Truth values of an operator's call: an aclBoolArray."""
+    """Validates the booleans of an operator's call: an aclBoolArray."""
     try:
         return tuple(_boolean(value) for value in _items(values))
     except TypeError:
@@ -120,7 +120,7 @@ def booleans(
 def string(
     value: object, *, parameter: str, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
 ) -> str:
-    """A word of an operator's call."""
+    """Validates a string of an operator's call."""
     try:
         return _string(value)
     except (TypeError, UnicodeEncodeError):
@@ -134,7 +134,7 @@ def members(
     parameter: str,
     status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> dict[str, object]:
-    """The members of a dict of an operator's call, without those that are None."""
+    """Validates a dict of an operator's call; returns its members that are not None."""
     if not isinstance(value, Mapping):
         allowed = f"a dict with the keys {', '.join(names)}"
         raise invalid_argument(parameter, shown(value), allowed, status=status)
@@ -147,15 +147,16 @@ def members(
 
 
 def array(value: object, *, parameter: str) -> NDArray[Any]:
-    """An array, or what NumPy makes one of; its dtype is looked at elsewhere."""
+    """Converts a value to an array; `data_type_of` checks the dtype later."""
     try:
         return np.asarray(value)
     except (TypeError, ValueError):
-        raise invalid_argument(parameter, shown(value), "an array or what makes one") from None
+        allowed = "an array or values that numpy.asarray accepts"
+        raise invalid_argument(parameter, shown(value), allowed) from None
 
 
 def unsigned(value: object, *, parameter: str, most: int = LARGEST_UINT64) -> int:
-    """A size, offset or handle of the runtime."""
+    """Validates a size, offset or handle of the runtime."""
     try:
         return _integer(value, within=range(most + 1))
     except TypeError:
@@ -164,7 +165,7 @@ def unsigned(value: object, *, parameter: str, most: int = LARGEST_UINT64) -> in
 
 
 def size_to_allocate(value: object) -> int:
-    """A size for aclrtMalloc, which has a code of its own; 0 is left for the service to refuse."""
+    """Validates a size for aclrtMalloc, which has its own code; the service rejects 0."""
     try:
         return _integer(value, within=range(LARGEST_UINT64 + 1))
     except TypeError:
@@ -173,7 +174,7 @@ def size_to_allocate(value: object) -> int:
 
 
 def milliseconds(value: object, *, parameter: str) -> int | None:
-    """A time limit of the runtime; None is the service's own."""
+    """Validates a time limit of the runtime in milliseconds; None means the service's limit."""
     try:
         return None if value is None else _integer(value)
     except TypeError:
@@ -182,14 +183,14 @@ def milliseconds(value: object, *, parameter: str) -> int | None:
 
 
 def seconds(value: object, *, parameter: str) -> float:
-    """A positive time."""
+    """Validates a positive time in seconds."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < inf:
         raise invalid_parameter(parameter, shown(value), "a positive number of seconds")
     return float(value)
 
 
 def at_least_one(value: object, *, parameter: str) -> int:
-    """How often something is done."""
+    """Validates a number of repetitions."""
     try:
         return _integer(value, within=range(1, LARGEST_UINT32 + 1))
     except TypeError:
@@ -197,39 +198,39 @@ def at_least_one(value: object, *, parameter: str) -> int:
 
 
 def lasting_ms(value: object, *, parameter: str) -> float:
-    """A time that may be none."""
+    """Validates a time in milliseconds, which may be 0."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < inf:
         raise invalid_parameter(parameter, shown(value), "a number of milliseconds, at least 0")
     return float(value)
 
 
 def text(value: object, *, parameter: str) -> str:
-    """A name."""
+    """Validates a string of the runtime."""
     if not isinstance(value, str):
         raise invalid_parameter(parameter, shown(value), "a string")
     return value
 
 
 def choice(value: object, choices: Mapping[str, ValueT], *, parameter: str) -> ValueT:
-    """What a name out of few stands for."""
+    """Returns the value of one of several names."""
     if not isinstance(value, str) or value not in choices:
         raise invalid_parameter(parameter, shown(value), " or ".join(choices))
     return choices[value]
 
 
 def host_bytes(value: object, *, parameter: str) -> memoryview:
-    """The bytes of an object that has them in one piece."""
+    """Returns the bytes of an object with a contiguous buffer."""
     try:
-        return memoryview(value).cast("B")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  asked here
+        return memoryview(value).cast("B")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  checked here
     except TypeError:
-        allowed = "bytes in one piece or a NumPy array"
+        allowed = "contiguous bytes or a NumPy array"
         raise invalid_parameter(parameter, shown(value), allowed) from None
 
 
-def own(
+def session_object(
     value: object, kind: type[HandleT], owner: object, *, parameter: str, hint: str = ""
 ) -> HandleT:
-    """An object of this session; a handle means nothing outside its own."""
+    """Validates an object of this session; its handle is another object in another session."""
     word = kind.__name__.removeprefix("Async").lower()
     if not isinstance(value, kind):
         given = type(value).__name__
@@ -238,9 +239,13 @@ def own(
     return value
 
 
-def check_owner(value: Owned, owner: object, *, parameter: str, word: str) -> None:
-    """Refuses an object of another session, or of one that is lost."""
-    if isinstance(value.owner, MayBeLost) and value.owner.lost is not None:
+def check_owner(value: SessionObject, owner: object, *, parameter: str, word: str) -> None:
+    """Rejects an object of another session, or of a lost one.
+
+    The lost session is checked first: after a session is opened again, its old objects have another
+    owner too, and the reason is the loss.
+    """
+    if isinstance(value.owner, SessionState) and value.owner.lost is not None:
         raise session_lost(ended=value.owner.lost.ended)
     if value.owner is not owner:
         given = f"{_with_article(word)} of another session"
@@ -248,13 +253,13 @@ def check_owner(value: Owned, owner: object, *, parameter: str, word: str) -> No
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: on one line, cut where it is long."""
+    """Formats a value for a message: on one line, shortened if it is long."""
     written = " ".join(repr(value).split())
     return written if len(written) <= _SHOWN else f"{written[: _SHOWN - 3]}..."
 
 
 def _integer(value: object, *, within: range = INT64) -> int:
-    number = index(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  asked here
+    number = index(value)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  checked here
     if isinstance(value, bool) or number not in within:
         raise TypeError
     return number
@@ -276,7 +281,7 @@ def _string(value: object) -> str:
 def _items(values: object) -> Iterable[object]:
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
         raise TypeError
-    # Looked at one by one: an array of more dimensions than one has arrays, which are no integers.
+    # The caller checks each item: those of an array with several dimensions are arrays.
     return cast("Iterable[object]", values)
 
 

@@ -1,4 +1,4 @@
-"""Arrays as the bytes of an .npz file, and back; bits of BF16 are uint16 there."""
+"""Conversion of arrays to the bytes of an .npz file and back; BF16 is stored as uint16 bits."""
 
 import io
 import zlib
@@ -8,30 +8,30 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike
 
-from opserve_client.errors import incomprehensible
+from opserve_client.errors import malformed_answer
 from opserve_client.tensors import Array
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 
 def plain(arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
-    """The arrays as a file has them."""
+    """Returns the arrays as a file stores them."""
     return {name: _plain(array) for name, array in arrays.items()}
 
 
 def packed(arrays: Mapping[str, Array]) -> memoryview:
-    """The file of plain arrays."""
+    """Returns the bytes of an .npz file of plain arrays."""
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     return memoryview(file.getvalue())
 
 
 def unpacked(data: bytes) -> dict[str, Array]:
-    """The arrays of a file that a service sent."""
+    """Returns the arrays of an .npz file that a service sent."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
             return {name: loaded[name] for name in loaded.files}
     except (BadZipFile, EOFError, ValueError, OSError, zlib.error) as error:
-        raise incomprehensible(f"no .npz came: {error}") from error
+        raise malformed_answer(f"the answer is no .npz file: {error}") from error
 
 
 def _plain(array: ArrayLike) -> Array:

@@ -1,4 +1,4 @@
-"""What session.benchmark measured."""
+"""Results of session.benchmark."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -6,11 +6,11 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Times of an operator on the device.
+    """Kernel times of an operator on the device.
 
     Attributes:
-        samples_ms: Each sample: milliseconds of a run, the mean over the runs of the sample.
-        runs: How many runs each sample is of.
+        samples_ms: Milliseconds of a run for each sample: the mean over the sample's runs.
+        runs: Number of runs of each sample.
     """
 
     samples_ms: tuple[float, ...]
@@ -18,10 +18,10 @@ class Benchmark:
 
     @property
     def median_ms(self) -> float:
-        """The sample in the middle."""
+        """Median of the samples in milliseconds."""
         return median(self.samples_ms)
 
     @property
     def min_ms(self) -> float:
-        """The fastest sample."""
+        """The fastest sample in milliseconds."""
         return min(self.samples_ms)

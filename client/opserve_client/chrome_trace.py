@@ -1,7 +1,7 @@
-"""What a session did as a trace in Chrome's format, which Perfetto opens.
+"""Conversion of a session's timeline to Chrome's trace format, for Perfetto.
 
-One process stands for the session, with a thread for each stream, and as many for copies as there
-were at the same time. Calls, waits and copies are slices, records and dropped work are instants.
+The session is one process with a thread for each stream, and as many threads for copies as ran at
+the same time. Calls, waits and copies are slices; records and dropped work are instants.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +19,8 @@ from opserve.v1.stream_service_pb2 import (
 from opserve_client.wire.json_messages import Json
 
 _PROCESS = 2**20
-"""Threads have their places, from 1: Perfetto keeps thread 0 for idle processors, and takes a
-thread with the number of its process for the main one."""
+"""A number that no thread has: Perfetto treats the thread with its process's number as the main
+thread. Threads are numbered from 1, as Perfetto reserves thread 0 for idle processors."""
 _NS_PER_S = 1e9
 _NS_PER_US = 1e3
 _MS_PER_S = 1e3
@@ -28,11 +28,11 @@ Event = dict[str, Json]
 
 
 def chrome_trace(timeline: GetTimelineResponse, *, process: str) -> dict[str, Json]:
-    """The trace as a JSON object; times are microseconds from the first thing that is in it.
+    """Returns the trace as a JSON object; times are microseconds since its first event.
 
     Args:
-        timeline: What the service remembers.
-        process: What to call the session.
+        timeline: The timeline of the session.
+        process: Name of the session in the trace.
     """
     zero_s = min(_times(timeline), default=0.0)
     events: list[Json] = [_event("M", 1, "process_name", args={"name": process})]
@@ -52,7 +52,7 @@ def _times(timeline: GetTimelineResponse) -> Iterator[float]:
 
 
 def _work(thread: int, entries: Sequence[StreamEntry], zero_s: float) -> Iterator[Event]:
-    """The entries of a stream, whose slices follow each other as the work did."""
+    """Yields the entries of a stream as slices that do not overlap, like the work."""
     free_s = zero_s
     for entry in sorted(entries, key=lambda entry: entry.ended_s):
         name = entry.operator or f"{WorkKind.Name(entry.kind)[10:].lower()} event {entry.handle}"
@@ -60,7 +60,8 @@ def _work(thread: int, entries: Sequence[StreamEntry], zero_s: float) -> Iterato
         if entry.kind == WORK_KIND_RECORD or not entry.HasField("started_s"):
             yield _instant(thread, name, (entry.ended_s - zero_s), details)
             continue
-        # A call that was stopped is told from when it went to the device, behind another one.
+        # The start of a stopped call is the time it went to the device, where it may have waited
+        # behind another call: its slice begins after that call's.
         start_s = min(max(entry.started_s, free_s), entry.ended_s)
         free_s = entry.ended_s
         category = "kernel" if entry.kind == WORK_KIND_EXECUTE else "wait"
@@ -79,7 +80,7 @@ def _details(entry: StreamEntry) -> Event:
 
 
 def _rows(copies: Iterable[CopyEntry]) -> list[list[CopyEntry]]:
-    """The copies in as few rows as let none of a row overlap."""
+    """Assigns the copies to as few rows as possible without overlaps in a row."""
     rows: list[list[CopyEntry]] = []
     for copy in sorted(copies, key=lambda copy: copy.started_s):
         row = next((row for row in rows if row[-1].ended_s <= copy.started_s), None)
@@ -99,7 +100,7 @@ def _copy(thread: int, copy: CopyEntry, zero_s: float) -> Event:
 def _slice(
     thread: int, name: str, category: str, between_s: tuple[float, float], details: Event
 ) -> Event:
-    # Rounded ends, and not rounded lengths, keep neighbours apart.
+    # Both ends are rounded, and the length is their difference: so neighbours never overlap.
     start_ns, end_ns = (round(time_s * _NS_PER_S) for time_s in between_s)
     return _event(
         "X",

@@ -1,4 +1,4 @@
-"""The command line: opserve serve | devices | operators | run | conform | tenant | ..."""
+"""The command `opserve` and its sub-commands for services, operators and calls."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from opserve_client.access import KEY_VARIABLE, TlsFiles
 from opserve_client.cli_connection import (
     Accuracy,
     Address,
+    ConnectionOptions,
     DocumentedRules,
-    Ways,
     connected,
 )
 from opserve_client.cli_rows import printable
@@ -33,17 +33,17 @@ from opserve_kernels.status import ExitStatus
 
 app = typer.Typer(
     name="opserve",
-    help="Convolution-backward operators on virtual devices.",
+    help="Run Huawei CANN convolution-backward operators on virtual devices.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 _CALL_HELP = (
-    "As `opserve operators` or the vendor names it: aclnnConvolutionBackward, or a function of "
-    "FT-DSP's by its own name."
+    "Name of the call, such as aclnnConvolutionBackward; `opserve operators` lists all. A function "
+    "of FT-DSP has its own name, such as fp_deconv_grad_filter_s."
 )
 _ARGUMENTS_HELP = (
-    "The arguments, in JSON; a dtype is the vendor's name (FLOAT, FLOAT16, BF16) or NumPy's "
+    "JSON file with the arguments; dtypes are the vendor's names (FLOAT, FLOAT16, BF16) or NumPy's "
     "(float32, float16, bfloat16)."
 )
 app.add_typer(cli_tenants.tenants, name="tenant")
@@ -55,7 +55,7 @@ for command in (cli_admin.usage, cli_admin.audit, cli_admin.who, cli_admin.relea
 
 
 def main() -> None:
-    """Runs the command line; a failure is one line on standard error and exit status 1."""
+    """Runs the command line; an error prints one line on standard error, with exit status 1."""
     try:
         app()
     except (OpserveError, FileError, OSError) as error:
@@ -68,25 +68,41 @@ def main() -> None:
 def options(  # noqa: PLR0913  # options of the program
     context: typer.Context,
     *,
-    ca: Annotated[Path | None, typer.Option(help="Authorities of the service, PEM.")] = None,
-    certificate: Annotated[Path | None, typer.Option(help="Shown to the service, PEM.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Private key of that, PEM.")] = None,
+    ca: Annotated[
+        Path | None,
+        typer.Option(help="PEM file of certificate authorities for the service's certificate."),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="PEM file of the client certificate.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="PEM file of the client certificate's private key.")
+    ] = None,
     api_key: Annotated[
         str | None,
         typer.Option(
             envvar=KEY_VARIABLE,
             show_envvar=False,
-            help=f"Who calls. Others on this machine see options: {KEY_VARIABLE} is better.",
+            help="API key of the caller. Other users of this machine can read options: prefer the "
+            f"variable {KEY_VARIABLE}.",
         ),
     ] = None,
     allow_plaintext: Annotated[
-        bool, typer.Option("--allow-plaintext", help="Send the API key without TLS.")
+        bool,
+        typer.Option("--allow-plaintext", help="Send the API key to other machines without TLS."),
     ] = False,
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.")
+    ] = False,
 ) -> None:
-    """Convolution-backward operators on virtual devices; OPSERVE_API_KEY says who calls."""
+    """Run Huawei CANN convolution-backward operators on virtual devices.
+
+    The environment variable OPSERVE_API_KEY authenticates calls to a service.
+    """
     tls = TlsFiles(ca=ca, certificate=certificate, key=key) if ca or certificate else None
-    context.obj = Ways(api_key=api_key, tls=tls, allow_plaintext=allow_plaintext or None)
+    context.obj = ConnectionOptions(
+        api_key=api_key, tls=tls, allow_plaintext=allow_plaintext or None
+    )
     if show_version:
         typer.echo(f"opserve {version('opserve')}")
         raise typer.Exit
@@ -94,16 +110,25 @@ def options(  # noqa: PLR0913  # options of the program
 
 @app.command()
 def serve(
-    grpc_address: Annotated[str | None, typer.Option(help="Where gRPC listens.")] = None,
-    rest_address: Annotated[str | None, typer.Option(help="Where REST listens.")] = None,
-    device: Annotated[list[str] | None, typer.Option(help="Profile of a device; repeat.")] = None,
-    device_memory_bytes: Annotated[int | None, typer.Option(help="Memory of a device.")] = None,
+    grpc_address: Annotated[
+        str | None, typer.Option(help="HOST:PORT of the gRPC API; port 0 means a free port.")
+    ] = None,
+    rest_address: Annotated[
+        str | None, typer.Option(help="HOST:PORT of the REST API; port 0 means a free port.")
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(help="Profile of a device; repeat the option for several devices."),
+    ] = None,
+    device_memory_bytes: Annotated[
+        int | None, typer.Option(help="Memory of each device, in bytes.")
+    ] = None,
     *,
     no_keys: Annotated[
-        bool, typer.Option("--no-keys", help="Require no key of callers; on loopback only.")
+        bool, typer.Option("--no-keys", help="Accept calls without an API key, on loopback only.")
     ] = False,
 ) -> None:
-    """Run the service until it is interrupted; every other setting is an OPSERVE_ variable."""
+    """Run the service until Ctrl-C. All other settings are OPSERVE_ environment variables."""
     settings = {
         "OPSERVE_GRPC_ADDRESS": grpc_address,
         "OPSERVE_REST_ADDRESS": rest_address,
@@ -116,22 +141,27 @@ def serve(
 
 @app.command()
 def warmup() -> None:
-    """Compile the kernels, which otherwise the first start of a service does, or find them."""
+    """Compile the kernels ahead of the first start of a service, unless they are compiled."""
     _become("opserve_server.warmup", {})
 
 
 @app.command()
 def bootstrap(
     store: Annotated[
-        str | None, typer.Option(help="Where; else OPSERVE_STORE_URL says it.")
+        str | None, typer.Option(help="URL of the store; the default is OPSERVE_STORE_URL.")
     ] = None,
-    tenant: Annotated[str, typer.Option(help="Whose the key is.")] = "admin",
+    tenant: Annotated[str, typer.Option(help="Tenant of the key.")] = "admin",
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if somebody can administer; revokes its last key.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Create a key although the store has administrators; revokes the last key that "
+            "this command created.",
+        ),
     ] = False,
 ) -> None:
-    """Make the first key with the scope admin, in the store itself, and show it this once."""
+    """Create the first administrator's API key in the store, and show it once."""
     arguments = ["--tenant", tenant, *(["--force"] if force else [])]
     settings = {} if store is None else {"OPSERVE_STORE_URL": store}
     _become("opserve_server.bootstrap", settings, arguments)
@@ -140,7 +170,7 @@ def bootstrap(
 def _become(module: str, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
     require_server()
     command = [sys.executable, "-m", module, *arguments]
-    os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  our own interpreter
+    os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  the same interpreter
 
 
 @app.command()
@@ -167,11 +197,12 @@ def devices(context: typer.Context, address: Address = DEFAULT_ADDRESS) -> None:
 def operators(
     context: typer.Context,
     name: Annotated[
-        str, typer.Argument(help="One by its call or name: aclnnIm2colBackward, im2col_backward.")
+        str,
+        typer.Argument(help="Call or name of one operator: aclnnIm2colBackward, im2col_backward."),
     ] = "",
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show the operators of a service, or one in full: parameters, profiles, limits and errors."""
+    """Show all operators of a service, or one with its parameters, profiles, limits and errors."""
     with connected(context, address) as client:
         described = client.list_operators(name)
     if name:
@@ -185,8 +216,10 @@ def run(  # noqa: PLR0913  # arguments of the command
     context: typer.Context,
     call: Annotated[str, typer.Argument(help=_CALL_HELP)],
     arguments: Annotated[Path, typer.Argument(metavar="ARGS.json", help=_ARGUMENTS_HELP)],
-    tensors: Annotated[Path, typer.Argument(metavar="TENSORS.npz", help="Arrays: .npz or .npy.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where results go, .npz.")],
+    tensors: Annotated[
+        Path, typer.Argument(metavar="TENSORS.npz", help="Arrays of the call: .npz or .npy.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the results, .npz.")],
     address: Address = DEFAULT_ADDRESS,
     *,
     accuracy: Accuracy = "direct",
@@ -222,15 +255,15 @@ def run(  # noqa: PLR0913  # arguments of the command
     }
 )
 def conform(context: typer.Context) -> None:
-    """Try kernels on conformance cases, and judge them; has commands of its own."""
-    from opserve_client.conform import command_line  # noqa: PLC0415  nobody else waits for it
+    """Run kernels on conformance cases and judge the results; see `opserve conform --help`."""
+    from opserve_client.conform import command_line  # noqa: PLC0415  slow, for this command only
 
     command_line.main(context.args, context.find_root().obj)
 
 
 @app.command()
 def demo() -> None:
-    """Train a small network on handwritten digits through a service of its own."""
-    from opserve_client import demo as demonstration  # noqa: PLC0415  it needs the extra [demo]
+    """Train a small network on handwritten digits with a service that the command starts."""
+    from opserve_client import demo as demonstration  # noqa: PLC0415  needs the extra [demo]
 
     raise typer.Exit(demonstration.main())

@@ -11,22 +11,25 @@ from opserve.v1.admin_service_pb2 import AuditEntry
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_keys import AnyName
-from opserve_client.cli_rows import Form, Output, Row, moment, show
+from opserve_client.cli_rows import Output, OutputFormat, Row, moment, show
 from opserve_client.errors import invalid_parameter
 
 _PAGE = 1000
-"""Entries of the audit that a service tells at once."""
+"""Most entries of the audit that a service returns in one call."""
 
 
 def usage(
     context: typer.Context,
     tenant: AnyName = "",
-    first_day: Annotated[str, typer.Option(help="In UTC, 2026-11-21; else 6 days before.")] = "",
-    last_day: Annotated[str, typer.Option(help="In UTC; else today.")] = "",
-    output: Output = Form.TABLE,
+    first_day: Annotated[
+        str,
+        typer.Option(help="First day in UTC, 2026-11-21; the default is 6 days before the last."),
+    ] = "",
+    last_day: Annotated[str, typer.Option(help="Last day in UTC; the default is today.")] = "",
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show device time by day, tenant and profile."""
+    """Show device time in seconds by day, tenant and profile."""
     with connected(context, address) as client:
         found = client.admin.list_usage(tenant, first_day=first_day, last_day=last_day)
     columns = ("day", "tenant", "profile", "device_s", "calls")
@@ -36,15 +39,24 @@ def usage(
 def audit(  # noqa: PLR0913  # options of the command
     context: typer.Context,
     *,
-    tenant: Annotated[str | None, typer.Option(help="Whose calls.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="OK, UNAUTHENTICATED, 401, ...")] = None,
-    since: Annotated[str, typer.Option(help="In UTC: 2026-11-21 or 2026-11-21T17:00:00.")] = "",
-    until: Annotated[str, typer.Option(help="The same; until before it.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="Entries at most.")] = 100,
-    output: Output = Form.TABLE,
+    tenant: Annotated[
+        str | None,
+        typer.Option(help='Tenant of the calls; "" means unauthenticated callers.'),
+    ] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Outcome of the calls: OK, UNAUTHENTICATED, 401, ...")
+    ] = None,
+    since: Annotated[
+        str, typer.Option(help="Earliest time in UTC: 2026-11-21 or 2026-11-21T17:00:00.")
+    ] = "",
+    until: Annotated[
+        str, typer.Option(help="End of the time span in UTC, exclusive; same formats.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Greatest number of entries.")] = 100,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show calls of administration and refused callers, the newest first."""
+    """Show calls of administration and rejected calls, newest first."""
     entries: list[AuditEntry] = []
     begin, end = _time("since", since), _time("until", until)
     with connected(context, address) as client:
@@ -70,22 +82,24 @@ def audit(  # noqa: PLR0913  # options of the command
 def who(
     context: typer.Context,
     tenant: AnyName = "",
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show who has which session."""
+    """Show the open sessions with their tenants."""
     with connected(context, address) as client:
         show(_rows(client.admin.list_sessions(tenant), _WHO), columns=_WHO, output=output)
 
 
 def release(
     context: typer.Context,
-    session: Annotated[str, typer.Argument(help="Its id, as `opserve who` shows it.")],
+    session: Annotated[str, typer.Argument(help="Id of a session, from `opserve who`.")],
     *,
-    force: Annotated[bool, typer.Option("--force", help="Even if it works.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="End the session although it has unfinished work.")
+    ] = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """End a session."""
+    """End a session and free its device."""
     with connected(context, address) as client:
         client.admin.release_session(session, force=force)
 
@@ -105,7 +119,7 @@ def _rows(messages: Iterable[Message], columns: Sequence[str]) -> list[Row]:
 
 
 def _time(parameter: str, given: str) -> float | None:
-    """Seconds since 1970; a time without a zone is in UTC."""
+    """Converts a time to seconds since 1970; a time without a zone is in UTC."""
     if not given:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How commands reach a service: options of the program, and those that every command has."""
+"""Options of commands that call a service, and the client that they open."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,25 +12,29 @@ from opserve_client.arguments import AccuracyName, DocumentedRulesName
 Address = Annotated[
     str,
     typer.Option(
-        help="The service: HOST:PORT speaks gRPC, http://HOST:PORT speaks REST; grpcs:// and "
-        "https:// under TLS."
+        help="Address of the service: HOST:PORT for gRPC, http://HOST:PORT for REST; grpcs:// or "
+        "https:// for TLS."
+    ),
+]
+Accuracy = Annotated[
+    AccuracyName,
+    typer.Option(
+        help="Error bound of results: direct bounds each by its own products, fast also allows "
+        "Winograd's algorithm."
+    ),
+]
+DocumentedRules = Annotated[
+    DocumentedRulesName,
+    typer.Option(
+        help="Answer to a call that breaks a rule which only the vendor's page states: error "
+        "rejects the call, warn accepts it with a warning."
     ),
 ]
 
 
-Accuracy = Annotated[
-    AccuracyName,
-    typer.Option(help="Error bound: of each result's own products, or with Winograd's algorithm."),
-]
-DocumentedRules = Annotated[
-    DocumentedRulesName,
-    typer.Option(help="Answer to a call that breaks a rule which only the vendor's page states."),
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
-    """What every command that calls a service is told before its name; the key is a secret."""
+class ConnectionOptions:
+    """Options before the name of a command, for calls to a service; the key is a secret."""
 
     api_key: str | None = None
     tls: TlsFiles | None
@@ -38,11 +42,16 @@ class Ways:
 
 
 def connected(context: typer.Context, address: str) -> Client:
-    """A client of the service at an address, as the options of the program say."""
-    ways: Ways = context.find_root().obj
-    return client_at(address, ways)
+    """Opens a client of the service at an address, with the program's connection options."""
+    connection: ConnectionOptions = context.find_root().obj
+    return client_at(address, connection)
 
 
-def client_at(address: str, ways: Ways) -> Client:
-    """A client of the service at an address."""
-    return Client(address, api_key=ways.api_key, tls=ways.tls, allow_plaintext=ways.allow_plaintext)
+def client_at(address: str, connection: ConnectionOptions) -> Client:
+    """Opens a client of the service at an address."""
+    return Client(
+        address,
+        api_key=connection.api_key,
+        tls=connection.tls,
+        allow_plaintext=connection.allow_plaintext,
+    )

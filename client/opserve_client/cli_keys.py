@@ -8,18 +8,24 @@ import typer
 from opserve.v1.admin_service_pb2 import Certificate, Key
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
-from opserve_client.cli_rows import Form, Output, Row, moment, show
+from opserve_client.cli_rows import Output, OutputFormat, Row, moment, show
 from opserve_client.cli_tenants import Force, Name
 
-keys = typer.Typer(no_args_is_help=True, help="API keys of tenants.")
-certificates = typer.Typer(no_args_is_help=True, help="Client certificates of tenants.")
+keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of tenants.")
+certificates = typer.Typer(
+    no_args_is_help=True, help="Assign client certificates to tenants, list and remove them."
+)
 
 _DAY_S = 86400.0
 OPERATE = ("operate",)
-AnyName = Annotated[str, typer.Argument(help="A tenant; unless given, all.")]
+AnyName = Annotated[str, typer.Argument(help="Name of a tenant; the default is all tenants.")]
+Principal = Annotated[str, typer.Argument(help="Name of the caller within the tenant.")]
 Scopes = Annotated[
     list[str] | None,
-    typer.Option("--scope", help="operate (unless given), metrics, admin; repeat."),
+    typer.Option(
+        "--scope",
+        help="operate (the default), metrics or admin; repeat the option for several scopes.",
+    ),
 ]
 
 
@@ -27,21 +33,25 @@ Scopes = Annotated[
 def create_key(  # noqa: PLR0913  # options of the command
     context: typer.Context,
     tenant: Name,
-    principal: Annotated[str, typer.Argument(help="Who calls with it, within the tenant.")],
+    principal: Principal,
     *,
     scopes: Scopes = None,
-    days: Annotated[float | None, typer.Option(help="Days until it expires.")] = None,
-    output: Output = Form.TABLE,
+    days: Annotated[
+        float | None, typer.Option(help="Days until the key expires; the default is never.")
+    ] = None,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Make a key, and show it this once: as a table, the key alone on standard output."""
+    """Create an API key and show it once; as a table, standard output has the key alone."""
     lifetime_s = None if days is None else days * _DAY_S
     with connected(context, address) as client:
         made = client.admin.create_key(
             tenant, principal, scopes=scopes or OPERATE, lifetime_s=lifetime_s
         )
-    if output is Form.TABLE:
-        sys.stderr.write(f"Key {made.key.id} of {tenant}/{principal}, which is shown once:\n")
+    if output is OutputFormat.TABLE:
+        sys.stderr.write(
+            f"Key {made.key.id} of {tenant}/{principal}. Save it: it is not shown again.\n"
+        )
         typer.echo(made.text)
     else:
         show([{**_key(made.key), "key": made.text}], columns=[*_KEY, "key"], output=output)
@@ -51,10 +61,10 @@ def create_key(  # noqa: PLR0913  # options of the command
 def list_keys(
     context: typer.Context,
     tenant: AnyName = "",
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show keys, also revoked and expired ones."""
+    """Show keys, with revoked and expired ones."""
     with connected(context, address) as client:
         show([_key(key) for key in client.admin.list_keys(tenant)], columns=_KEY, output=output)
 
@@ -62,13 +72,13 @@ def list_keys(
 @keys.command("revoke")
 def revoke_key(
     context: typer.Context,
-    key: Annotated[str, typer.Argument(help="Its id.")],
+    key: Annotated[str, typer.Argument(help="Id of the key, from `opserve key list`.")],
     *,
     force: Force = False,
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """End a key for good."""
+    """Revoke a key: the service rejects it from now on."""
     with connected(context, address) as client:
         show([_key(client.admin.revoke_key(key, force=force))], columns=_KEY, output=output)
 
@@ -76,15 +86,18 @@ def revoke_key(
 @certificates.command("add")
 def add_certificate(  # noqa: PLR0913  # options of the command
     context: typer.Context,
-    subject: Annotated[str, typer.Argument(help="CN=ci,O=Farm or URI:spiffe://farm/ci.")],
+    subject: Annotated[
+        str,
+        typer.Argument(help="Subject of the certificate: CN=ci,O=Farm or URI:spiffe://farm/ci."),
+    ],
     tenant: Name,
-    principal: Annotated[str, typer.Argument(help="Who calls with it, within the tenant.")],
+    principal: Principal,
     *,
     scopes: Scopes = None,
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Say whose a client certificate is."""
+    """Assign a client certificate to a tenant."""
     with connected(context, address) as client:
         added = client.admin.add_certificate(
             subject, tenant=tenant, principal=principal, scopes=scopes or OPERATE
@@ -96,10 +109,10 @@ def add_certificate(  # noqa: PLR0913  # options of the command
 def list_certificates(
     context: typer.Context,
     tenant: AnyName = "",
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show certificates."""
+    """Show client certificates."""
     with connected(context, address) as client:
         rows = [_certificate(one) for one in client.admin.list_certificates(tenant)]
     show(rows, columns=_CERTIFICATE, output=output)
@@ -108,12 +121,14 @@ def list_certificates(
 @certificates.command("remove")
 def remove_certificate(
     context: typer.Context,
-    subject: Annotated[str, typer.Argument(help="As it is listed.")],
+    subject: Annotated[
+        str, typer.Argument(help="Subject of the certificate, from `opserve certificate list`.")
+    ],
     *,
     force: Force = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Forget a certificate."""
+    """Remove a client certificate: the service rejects it from now on."""
     with connected(context, address) as client:
         client.admin.remove_certificate(subject, force=force)
 

@@ -1,7 +1,7 @@
-"""Rows as the command line tells them: a table for people, JSON and CSV for programs.
+"""Output of rows: a table for people, JSON and CSV for programs.
 
-What callers chose may hold control characters, which no terminal gets, and may look like a formula,
-which no spreadsheet gets.
+Values that callers chose may contain control characters, which are escaped for terminals, and may
+look like formulas, which are quoted for spreadsheets.
 """
 
 import csv
@@ -20,36 +20,36 @@ from rich.table import Table
 Cell: TypeAlias = str | int | float | bool | None
 Row: TypeAlias = Mapping[str, Cell]
 _FORMULA = ("=", "+", "-", "@")
-"""What a spreadsheet takes for the start of a formula."""
+"""First characters that a spreadsheet interprets as a formula."""
 UNBOUNDED = 10_000
-"""Columns of what is no terminal: a line is never folded there."""
+"""Width of output that is no terminal, in characters: its lines are never folded."""
 
 
-class Form(StrEnum):
-    """How rows are told."""
+class OutputFormat(StrEnum):
+    """Formats of rows."""
 
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
 
 
-Output = Annotated[Form, typer.Option("--output", help="How to tell it.")]
+Output = Annotated[OutputFormat, typer.Option("--output", help="Format of the output.")]
 
 
-def show(rows: Sequence[Row], *, columns: Sequence[str], output: Form) -> None:
-    """Writes rows, each with these columns, to standard output."""
+def show(rows: Sequence[Row], *, columns: Sequence[str], output: OutputFormat) -> None:
+    """Writes the given columns of rows to standard output."""
     match output:
-        case Form.TABLE:
+        case OutputFormat.TABLE:
             width = None if sys.stdout.isatty() else UNBOUNDED
             Console(markup=False, highlight=False, width=width).print(table(rows, columns))
-        case Form.JSON:
+        case OutputFormat.JSON:
             typer.echo(_json([{name: row[name] for name in columns} for row in rows]))
-        case Form.CSV:
+        case OutputFormat.CSV:
             typer.echo(_csv(rows, columns), nl=False)
 
 
 def table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
-    """Rows under the names of their columns."""
+    """Returns a table of rows under the names of their columns."""
     made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     numeric = {name for name in columns if any(_is_number(row[name]) for row in rows)}
     for name in columns:
@@ -60,7 +60,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
 
 
 def printable(text: str) -> str:
-    """A text without what a terminal would obey: control and direction characters are spelled."""
+    """Escapes the control and direction characters of a text, which a terminal would interpret."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
@@ -68,7 +68,7 @@ def printable(text: str) -> str:
 
 
 def moment(seconds: float | None) -> str | None:
-    """A time, given in seconds since 1970, in UTC."""
+    """Formats a time in seconds since 1970, in UTC."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -91,7 +91,7 @@ def _shown(cell: Cell) -> str:
 
 
 def _json(rows: Sequence[Row]) -> str:
-    # It escapes what is not ASCII, and of ASCII all that is no character but this one.
+    # json.dumps escapes all characters outside ASCII and all control characters but this one.
     return json.dumps(rows, indent=2).replace("\x7f", "\\u007f")
 
 

@@ -9,18 +9,27 @@ from opserve.v1.admin_service_pb2 import Tenant
 from opserve.v1.usage_service_pb2 import ResourceUse
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
-from opserve_client.cli_rows import Form, Output, Row, show
+from opserve_client.cli_rows import Output, OutputFormat, Row, show
 from opserve_client.errors import invalid_parameter
 
-tenants = typer.Typer(no_args_is_help=True, help="Who shares the service.")
-quotas = typer.Typer(no_args_is_help=True, help="What tenants may use, and what they do.")
+tenants = typer.Typer(no_args_is_help=True, help="Create, list, change and delete tenants.")
+quotas = typer.Typer(no_args_is_help=True, help="Show and set the resource limits of tenants.")
 
-_QUOTA_HELP = "RESOURCE=LIMIT, such as sessions=4, or RESOURCE=none; repeat."
-Name = Annotated[str, typer.Argument(help="A tenant.")]
+_QUOTA_HELP = (
+    "RESOURCE=LIMIT, such as sessions=4, or RESOURCE=none for no limit; repeat for several."
+)
+Name = Annotated[str, typer.Argument(help="Name of a tenant.")]
 Limits = Annotated[list[str] | None, typer.Option("--quota", help=_QUOTA_HELP)]
-Force = Annotated[bool, typer.Option("--force", help="Even if nobody can administer then.")]
-Weight = Annotated[int | None, typer.Option(help="Share of a device beside others, 1 to 1000.")]
-Priority = Annotated[int | None, typer.Option(help="Greatest priority it may ask for.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Apply the change although no administrator remains after it."),
+]
+Weight = Annotated[
+    int | None, typer.Option(help="Share of a device relative to other tenants, 1 to 1000.")
+]
+Priority = Annotated[
+    int | None, typer.Option(help="Greatest priority of the tenant's session requests.")
+]
 
 
 @tenants.command("create")
@@ -31,7 +40,7 @@ def create_tenant(  # noqa: PLR0913  # options of the command
     weight: Weight = None,
     priority_limit: Priority = None,
     quota: Limits = None,
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Add a tenant."""
@@ -45,7 +54,7 @@ def create_tenant(  # noqa: PLR0913  # options of the command
 
 @tenants.command("list")
 def list_tenants(
-    context: typer.Context, output: Output = Form.TABLE, address: Address = DEFAULT_ADDRESS
+    context: typer.Context, output: Output = OutputFormat.TABLE, address: Address = DEFAULT_ADDRESS
 ) -> None:
     """Show all tenants."""
     with connected(context, address) as client:
@@ -56,7 +65,7 @@ def list_tenants(
 def show_tenant(
     context: typer.Context,
     name: Name,
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show one tenant."""
@@ -72,14 +81,15 @@ def update_tenant(  # noqa: PLR0913  # options of the command
     weight: Weight = None,
     priority_limit: Priority = None,
     disabled: Annotated[
-        bool | None, typer.Option("--disable/--enable", help="Whether its keys are refused.")
+        bool | None,
+        typer.Option("--disable/--enable", help="Reject the tenant's keys and close its sessions."),
     ] = None,
     quota: Limits = None,
     force: Force = False,
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Change what is given of a tenant."""
+    """Change the given properties of a tenant."""
     with connected(context, address) as client:
         changed = client.admin.update_tenant(
             name,
@@ -96,7 +106,7 @@ def update_tenant(  # noqa: PLR0913  # options of the command
 def delete_tenant(
     context: typer.Context, name: Name, *, force: Force = False, address: Address = DEFAULT_ADDRESS
 ) -> None:
-    """End a tenant, its keys and its sessions; nobody else gets its name."""
+    """Delete a tenant, its keys and its sessions; its name is never used again."""
     with connected(context, address) as client:
         client.admin.delete_tenant(name, force=force)
 
@@ -104,11 +114,13 @@ def delete_tenant(
 @quotas.command("show")
 def show_quota(
     context: typer.Context,
-    tenant: Annotated[str, typer.Argument(help="Unless given, the caller's own.")] = "",
-    output: Output = Form.TABLE,
+    tenant: Annotated[
+        str, typer.Argument(help="Name of a tenant; the default is the caller's.")
+    ] = "",
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show what a tenant may use, and what it does."""
+    """Show the limit and the current use of each resource of a tenant."""
     with connected(context, address) as client:
         uses = client.admin.get_tenant(tenant).uses if tenant else client.get_usage().uses
     show([_use(use) for use in uses], columns=_USE, output=output)
@@ -121,10 +133,10 @@ def set_quota(
     limits: Annotated[list[str], typer.Argument(metavar="RESOURCE=LIMIT...", help=_QUOTA_HELP)],
     *,
     force: Force = False,
-    output: Output = Form.TABLE,
+    output: Output = OutputFormat.TABLE,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Set limits, and leave the others."""
+    """Set limits of a tenant; other limits stay."""
     with connected(context, address) as client:
         client.admin.update_tenant(tenant, quota=_limits(limits), force=force)
         uses = client.admin.get_tenant(tenant).uses
@@ -135,7 +147,7 @@ _TENANT = ("name", "weight", "priority_limit", "disabled", "quota")
 _USE = ("resource", "limit", "use", "refusals")
 
 
-def _show_tenants(found: Iterable[Tenant], output: Form) -> None:
+def _show_tenants(found: Iterable[Tenant], output: OutputFormat) -> None:
     show([_tenant(tenant) for tenant in found], columns=_TENANT, output=output)
 
 
@@ -160,7 +172,7 @@ def _use(use: ResourceUse) -> Row:
 
 
 def _limits(given: Iterable[str]) -> dict[str, float | None]:
-    """Limits by resource; None lifts one."""
+    """Parses limits by resource; None removes a limit."""
     limits: dict[str, float | None] = {}
     for pair in given:
         resource, _, limit = pair.partition("=")

@@ -1,4 +1,4 @@
-"""The command `opserve top`: what devices and tenants do, once or as it changes."""
+"""The command `opserve top`: current activity of devices and tenants, once or repeatedly."""
 
 import time
 from contextlib import suppress
@@ -24,18 +24,23 @@ _MIB = 2**20
 def top(
     context: typer.Context,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Show it once, as it is now.")] = False,
-    interval_s: Annotated[float, typer.Option(min=0.5, help="Between two looks.")] = 5.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show the current activity once, and exit.")
+    ] = False,
+    interval_s: Annotated[float, typer.Option(min=0.5, help="Seconds between two updates.")] = 5.0,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show devices and tenants at work, until Ctrl-C; device_s is today's. Each look is audited."""
+    """Show the activity of devices and tenants until Ctrl-C.
+
+    device_s is the device time of today, in seconds. The service audits each update.
+    """
     with connected(context, address) as client:
         seen = client.admin.get_activity()
         if once:
             console = Console(markup=False, highlight=False)
             console.print(page(seen, None), width=None if console.is_terminal else UNBOUNDED)
             return
-        # Ctrl-C is how it ends.
+        # Ctrl-C is the normal end of the command.
         with (
             suppress(KeyboardInterrupt),
             Live(page(seen, None), screen=True, auto_refresh=False) as live,
@@ -47,18 +52,19 @@ def top(
 
 
 def page(now: GetActivityResponse, before: GetActivityResponse | None) -> Group:
-    """Devices above tenants; the busiest of these first.
+    """Returns tables of devices and of tenants, the busiest tenant first.
 
     Args:
-        now: What is shown.
-        before: An earlier look, since which shares and rates are told; None: shares are today's.
+        now: Activity to show.
+        before: Earlier activity, for shares and rates since then; None means shares of today and no
+            rates.
     """
     tenants = sorted(tenant_rows(now, before), key=lambda row: (-_share(row), row["tenant"]))
     return Group(table(device_rows(now), _DEVICE), "", table(tenants, _TENANT))
 
 
 def device_rows(now: GetActivityResponse) -> list[Row]:
-    """A row for each device."""
+    """Returns a row for each device."""
     return [
         {
             "device": device.name,
@@ -73,7 +79,7 @@ def device_rows(now: GetActivityResponse) -> list[Row]:
 
 
 def tenant_rows(now: GetActivityResponse, before: GetActivityResponse | None) -> list[Row]:
-    """A row for each tenant; what has no earlier look is None."""
+    """Returns a row for each tenant; a value that needs earlier activity is None without it."""
     earlier = {one.tenant: one for one in before.tenants} if before else {}
     seconds = {
         one.tenant: max(_used(one) - _used(earlier.get(one.tenant)), 0.0) for one in now.tenants
@@ -112,5 +118,5 @@ def _use(tenant: TenantActivity, resource: str) -> float:
 
 def _share(row: Row) -> float:
     share = row["share_percent"]
-    assert isinstance(share, float), "tenant_rows makes it"
+    assert isinstance(share, float), "tenant_rows computes it"
     return share

@@ -1,4 +1,4 @@
-"""The vendor's element types and formats as a program may name them, and as they travel."""
+"""Names of the vendor's element types and formats, and their values in messages."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,7 +22,7 @@ _FROM_NUMPY = {dtype: data_type for data_type, dtype in NUMPY_DTYPES.items()}
 def data_type_of(
     dtype: DTypeLike, *, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
 ) -> DataType:
-    """The element type that a name, a NumPy dtype or a scalar type stands for.
+    """Returns the element type of a name, a NumPy dtype or a scalar type.
 
     Args:
         dtype: A name of the vendor ("FLOAT", "ACL_FLOAT") or of NumPy ("float32", "bfloat16"), a
@@ -43,7 +43,7 @@ def data_type_of(
 
 
 def numpy_dtype(data_type: DataType) -> "np.dtype[Any]":
-    """The NumPy dtype of elements.
+    """Returns the NumPy dtype of an element type.
 
     Raises:
         AclnnError: 161002, UNDEFINED has no elements.
@@ -54,12 +54,12 @@ def numpy_dtype(data_type: DataType) -> "np.dtype[Any]":
 
 
 def is_dtype_like(value: object) -> TypeIs[DTypeLike]:
-    """Whether a value names an element type, if perhaps none that there is."""
+    """Returns whether a value can name an element type; the name may be unknown."""
     return isinstance(value, str | int | np.dtype | type)
 
 
 def format_named(name: FormatLike) -> Format:
-    """The format of a name of the vendor, "NCHW" or "ACL_FORMAT_NCHW", or of a value of aclFormat.
+    """Returns the format of a vendor's name, "NCHW" or "ACL_FORMAT_NCHW", or a value of aclFormat.
 
     Raises:
         AclnnError: 161002, opserve has no such format.
@@ -71,19 +71,19 @@ def format_named(name: FormatLike) -> Format:
 
 
 def format_of_rank(rank: int) -> Format:
-    """The format of a tensor that no call has yet: aclnn's, which torch_npu has too."""
+    """Returns the default format of a tensor outside a call, the same as in aclnn and torch_npu."""
     return FORMATS.get(rank, Format.ND)
 
 
 def data_type_on_wire(data_type: DataType) -> tensor_pb2.DataType.ValueType:
-    """The value of an element type in a message."""
+    """Returns the value of an element type in a message."""
     if data_type is DataType.UNDEFINED:
         return tensor_pb2.DATA_TYPE_UNSPECIFIED
     return tensor_pb2.DataType.Value(f"DATA_TYPE_{data_type}")
 
 
 def format_on_wire(format_: Format) -> tensor_pb2.Format.ValueType:
-    """The value of a format in a message."""
+    """Returns the value of a format in a message."""
     if format_ is Format.UNDEFINED:
         return tensor_pb2.FORMAT_UNSPECIFIED
     return tensor_pb2.Format.Value(f"FORMAT_{format_}")

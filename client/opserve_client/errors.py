@@ -1,19 +1,19 @@
-"""Everything that the client raises for a call that failed, with the vendor's number and name.
+"""Exceptions of the client for failed calls, with the vendor's number and name.
 
-OpserveError                what every failure carries: code, name, parameter, given, allowed
-├── AclnnError              an aclnn call was refused or failed: 161xxx, 361xxx, 561xxx
-├── TbeError                a call of the TBE DSL was refused: "E60011"; a RuntimeError as well
-├── DeconvError             a call of FT-DSP was refused: numbers of opserve's own
+OpserveError                base class: code, name, parameter, given, allowed
+├── AclnnError              an aclnn call was rejected or failed: 161xxx, 361xxx, 561xxx
+├── TbeError                a call of the TBE DSL was rejected: "E60011"; a RuntimeError as well
+├── DeconvError             a call of FT-DSP was rejected: numbers of opserve
 └── AclrtError              sessions, memory, streams, events, devices: 1xxxxx, 2xxxxx, 5xxxxx
-    ├── ExecutionFailed     a call failed (507015), was too late (107020) or aborted (107023);
-    │                       carries the executor
-    ├── AuthenticationError it is not known who calls: no key, or none that is known (207006)
+    ├── ExecutionFailed     a call failed (507015), missed its deadline (107020) or was aborted
+    │                       (107023); has the executor
+    ├── AuthenticationError the key is missing, unknown, expired or revoked (207006)
     ├── PermissionDeniedError
     │                       the caller lacks a scope (207006)
-    ├── QuotaExceeded       the tenant's quota allows no more now; tells when to retry
+    ├── QuotaExceeded       the call exceeds the tenant's quota; has the time of a retry
     ├── SessionLost         the session is gone, and its buffers, streams and work with it (107017)
     ├── CallTimedOut        no answer within the client's timeout_s (107019)
-    └── ServiceUnreachable  no connection to the service, or it is going down (507901)
+    └── ServiceUnreachable  no connection to the service, or the service stops (507901)
 """
 
 from collections.abc import Mapping
@@ -26,31 +26,30 @@ from opserve_kernels.status import DOMAINS, AnyStatus, DeconvStatus, Status, Tbe
 
 OPSERVE = DOMAINS[Status]
 """Domain of the codes of aclnn and aclrt."""
-WORTH_A_RETRY = frozenset({Status.ACL_ERROR_RT_SOCKET_CLOSE, Status.ACL_ERROR_RT_NO_DEVICE})
-"""Codes of what may succeed a moment later: no connection, and no device that is ready."""
-
-WORTH_RESUMING = WORTH_A_RETRY | {Status.ACL_ERROR_RT_COPY_DATA}
-"""Codes after which an upload or a download goes on from what has come through."""
+RETRYABLE = frozenset({Status.ACL_ERROR_RT_SOCKET_CLOSE, Status.ACL_ERROR_RT_NO_DEVICE})
+"""Codes of transient errors: no connection to the service, and no device that is ready."""
+RESUMABLE = RETRYABLE | {Status.ACL_ERROR_RT_COPY_DATA}
+"""Codes after which an upload or a download continues: transient ones, and a wrong checksum."""
 
 _ACLNN_THOUSANDS = frozenset({161, 361, 561})
 
 
 class OpserveError(Exception):
-    """A call failed.
+    """A failed call.
 
     Attributes:
-        message: One sentence: what was wrong, what was given and what is allowed.
+        message: One sentence: the parameter, the given value and the allowed values.
         code: The vendor's number, such as 161002, or the E-code of the TBE DSL as a string.
-        name: The vendor's name of it, such as "ACLNN_ERR_PARAM_INVALID".
+        name: The vendor's name of the code, such as "ACLNN_ERR_PARAM_INVALID".
         parameter: The parameter at fault, in snake case, or "".
-        given: What was given, or "".
-        allowed: What is allowed, or "".
-        request_id: Identifies the call in the service's log, or "".
-        ended: Why the service has ended the session; "" where it does not have it, as after a
-            restart, or the error is another.
-        results: Of a failed submit, the answers of the commands before the one that failed.
-        failed_command: Of a failed submit, the place of the command that failed, from 0; None where
-            the whole call failed, as when the connection broke.
+        given: The given value, or "".
+        allowed: The allowed values, or "".
+        request_id: Id of the call in the service's log, or "".
+        ended: Why the service ended the session; "" for other errors, and for a session that the
+            service does not know, as after a restart.
+        results: Of a failed submit, the answers of the commands before the failed one.
+        failed_command: Of a failed submit, the position of the failed command, from 0; None if the
+            whole call failed, as after a lost connection.
     """
 
     def __init__(  # noqa: PLR0913  the members that every wire carries
@@ -83,7 +82,7 @@ class OpserveError(Exception):
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors travel between processes: an executor's, a test runner's."""
+        """Supports pickle, which process pools and test runners use for errors."""
         return _again, (type(self), self.args, vars(self))
 
 
@@ -97,14 +96,14 @@ def _again(
 
 
 class AclnnError(OpserveError):
-    """An operator refused its arguments (161001, 161002) or failed inside (361xxx, 561xxx)."""
+    """An operator rejected its arguments (161001, 161002) or failed inside (361xxx, 561xxx)."""
 
 
 class TbeError(OpserveError, RuntimeError):
     """A call of the TBE DSL broke a rule; `code` and `name` are the E-code, such as "E60011".
 
-    The vendor raises RuntimeError(args_dict, message), and so `args` is that pair: `args[0]` has
-    "errCode" and the members of this error.
+    The vendor raises RuntimeError(args_dict, message). Accordingly `args` is that pair: `args[0]`
+    has "errCode" and the members of this error.
     """
 
     def __init__(self, message: str, *, code: int | str, **fields: Unpack["ErrorFields"]) -> None:
@@ -126,13 +125,13 @@ class DeconvError(OpserveError):
 
 
 class AclrtError(OpserveError):
-    """A session, buffer, stream, event or device refused (1xxxxx, 2xxxxx, 5xxxxx)."""
+    """A call on a session, buffer, stream, event or device failed (1xxxxx, 2xxxxx, 5xxxxx)."""
 
 
 class ExecutionFailed(AclrtError):
-    """A call did not end well; surfaces when its stream is synchronised.
+    """A call on a stream failed; `synchronize` of the stream raises it.
 
-    507015, its kernel failed; 107020, its deadline passed; 107023, its stream was aborted.
+    507015, the kernel failed; 107020, the deadline passed; 107023, the stream was aborted.
 
     Attributes:
         executor: Handle of the executor that failed.
@@ -142,23 +141,23 @@ class ExecutionFailed(AclrtError):
 
 
 class AuthenticationError(AclrtError):
-    """The service does not know who calls: there is no key, or none that it knows, any more."""
+    """The caller is not authenticated: the key is missing, unknown, expired or revoked."""
 
 
 class PermissionDeniedError(AclrtError):
-    """The caller is known, and may not do this."""
+    """The caller is authenticated and lacks the scope of the call."""
 
 
 class QuotaExceeded(AclrtError):
-    """The tenant's quota allows no more of a resource now, which `parameter` names.
+    """The call exceeds the tenant's quota of a resource, which `parameter` names.
 
     The resources are device_memory_bytes, sessions, buffers, executors, streams, queued_entries,
     calls_per_s, bytes_in_flight and device_seconds_per_day.
 
     Attributes:
-        limit: What the quota allows.
-        use: What was in use.
-        retry_after_s: Seconds after which a later try may succeed.
+        limit: The tenant's limit.
+        use: The use at the time of the call.
+        retry_after_s: Seconds after which a retry may succeed.
     """
 
     limit = 0.0
@@ -167,7 +166,7 @@ class QuotaExceeded(AclrtError):
 
 
 class QuotaMembers(NamedTuple):
-    """What a wire brings of the quota that refused a call."""
+    """The quota that an error message names."""
 
     limit: float
     use: float
@@ -175,24 +174,24 @@ class QuotaMembers(NamedTuple):
 
 
 class SessionLost(AclrtError):
-    """The service has this session no more, and its buffers, streams, events and work are gone.
+    """The session is gone, and its buffers, streams, events and work with it.
 
     The service was restarted, or it ended the session: `ended` is the reason. After a restart or a
-    drain `session.run` on arrays goes on in a new session by itself; what uses tensors or buffers
-    of the lost one cannot.
+    drain, `session.run` on arrays opens a new session and retries. Calls on tensors or buffers of
+    the lost session raise this error: upload them again in a new session.
     """
 
 
 class CallTimedOut(AclrtError):
-    """The service did not answer within timeout_s; whether the call was carried out is unknown."""
+    """The service did not answer within timeout_s; the call may have run or not."""
 
 
 class ServiceUnreachable(AclrtError):
-    """The service cannot be reached, or the connection broke before it answered."""
+    """The service cannot be reached, or the connection broke before the answer."""
 
 
 class ErrorFields(TypedDict, total=False):
-    """The members of an error besides its message and code."""
+    """Members of an error besides its message and code."""
 
     name: str
     parameter: str
@@ -214,18 +213,18 @@ def error_for(
     quota: QuotaMembers | None = None,
     **fields: Unpack[ErrorFields],
 ) -> OpserveError:
-    """The exception for an error that a wire brought, of the class of its domain and code."""
+    """Returns the exception for an error of the service, by its domain and code."""
     if executor:
         failed = ExecutionFailed(message, code=code, **fields)
         failed.executor = executor
         return failed
     if quota is not None:
-        refused = QuotaExceeded(message, code=code, **fields)
-        refused.limit, refused.use, refused.retry_after_s = quota
-        return refused
+        exceeded = QuotaExceeded(message, code=code, **fields)
+        exceeded.limit, exceeded.use, exceeded.retry_after_s = quota
+        return exceeded
     parameter = fields.get("parameter", "")
-    ours = domain == OPSERVE
-    family = _class_of(code, parameter) if ours else _FAMILIES.get(domain, OpserveError)
+    is_runtime = domain == OPSERVE
+    family = _class_of(code, parameter) if is_runtime else _FAMILIES.get(domain, OpserveError)
     return family(message, code=code, **fields)
 
 
@@ -246,7 +245,7 @@ def _class_of(code: int, parameter: str) -> type[OpserveError]:
 
 
 def error_from_result(error: Error) -> OpserveError:
-    """The exception for the error of a command in a batch."""
+    """Returns the exception for the error of a command in a batch."""
     return error_for(
         error.message,
         code=error.code,
@@ -269,15 +268,15 @@ def invalid_argument(
     *,
     status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> OpserveError:
-    """The exception for an argument of an operator that is refused before it is sent.
+    """Returns the exception for an argument of an operator that the client rejects.
 
     Args:
-        parameter: The argument.
-        given: What was given.
-        allowed: What is allowed.
+        parameter: Name of the argument.
+        given: The given value.
+        allowed: The allowed values.
         status: The code.
     """
-    return _refusal(status, parameter, given, allowed)
+    return _rejection(status, parameter, given, allowed)
 
 
 def invalid_parameter(
@@ -287,46 +286,46 @@ def invalid_parameter(
     *,
     status: Status = Status.ACL_ERROR_RT_PARAM_INVALID,
 ) -> OpserveError:
-    """The exception for a parameter of the runtime that is refused before it is sent."""
-    return _refusal(status, parameter, given, allowed)
+    """Returns the exception for a parameter of the runtime that the client rejects."""
+    return _rejection(status, parameter, given, allowed)
 
 
 def invalid_handle(parameter: str, given: str, allowed: str) -> OpserveError:
-    """The exception for an object that means nothing where it is given."""
-    return _refusal(Status.ACL_ERROR_RT_INVALID_HANDLE, parameter, given, allowed)
+    """Returns the exception for an object of another session."""
+    return _rejection(Status.ACL_ERROR_RT_INVALID_HANDLE, parameter, given, allowed)
 
 
-def _refusal(status: AnyStatus, parameter: str, given: str, allowed: str) -> OpserveError:
+def _rejection(status: AnyStatus, parameter: str, given: str, allowed: str) -> OpserveError:
     message = f"{parameter}: given {given}, allowed {allowed}"
-    return _raised(status, message, parameter=parameter, given=given, allowed=allowed)
+    return _client_error(status, message, parameter=parameter, given=given, allowed=allowed)
 
 
-def _raised(
+def _client_error(
     status: AnyStatus, message: str, *, parameter: str = "", given: str = "", allowed: str = ""
 ) -> OpserveError:
-    """The exception for an error that no wire brought."""
+    """Returns the exception for an error that the client detects."""
     fields = ErrorFields(name=status.name, parameter=parameter, given=given, allowed=allowed)
     return error_for(message, code=status.value, domain=status.domain, **fields)
 
 
-def may_pass(error: OpserveError) -> bool:
-    """Whether a whole call may succeed a moment later, in a session that is opened anew.
+def is_transient(error: OpserveError) -> bool:
+    """Returns whether a retry of the whole call may succeed, if necessary in a new session.
 
-    A session that was ended on purpose, as by `opserve release`, is not opened anew.
+    A session that the service ended on purpose, as by `opserve release`, is not opened again.
     """
-    is_open_again = isinstance(error, SessionLost) and not error.ended
-    return is_open_again or error.code in WORTH_A_RETRY
+    can_reopen = isinstance(error, SessionLost) and not error.ended
+    return can_reopen or error.code in RETRYABLE
 
 
 def is_session_lost(error: OpserveError) -> bool:
-    """Whether a service says that it has no such session."""
+    """Returns whether the service answered that it has no such session."""
     return error.code == Status.ACL_ERROR_RT_INVALID_HANDLE and error.parameter == "session"
 
 
 def session_lost(request_id: str = "", *, ended: str = "") -> SessionLost:
-    """The exception for whatever is used of a session that is gone."""
-    allowed = "a session that lives: open another one, and upload again what it needs"
-    end = f"which ended: {ended}" if ended else "that the service has no more, as after a restart"
+    """Returns the exception for a call on a session that is gone, or on its objects."""
+    allowed = "an open session: open another one, and upload its tensors again"
+    end = f"which ended: {ended}" if ended else "that the service does not have, as after a restart"
     given = f"a session {end}; its buffers, streams and queued work are gone"
     return SessionLost(
         f"session: given {given}, allowed {allowed}",
@@ -341,31 +340,31 @@ def session_lost(request_id: str = "", *, ended: str = "") -> SessionLost:
 
 
 def not_mappable(buffer: int) -> OpserveError:
-    """The exception for memory that this process cannot see."""
-    allowed = "buffers of a service on this host that lets its clients map them"
-    return _refusal(Status.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "buffer", str(buffer), allowed)
+    """Returns the exception for a buffer that this process cannot map."""
+    allowed = "buffers of a service on this host that has shared memory enabled"
+    return _rejection(Status.ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "buffer", str(buffer), allowed)
 
 
 def unreachable(message: str) -> OpserveError:
-    """The exception for a connection that cannot be made or broke."""
-    return _raised(Status.ACL_ERROR_RT_SOCKET_CLOSE, message)
+    """Returns the exception for a failed or lost connection."""
+    return _client_error(Status.ACL_ERROR_RT_SOCKET_CLOSE, message)
 
 
 def corrupted(*, given: str, allowed: str) -> OpserveError:
-    """The exception for bytes that changed on their way."""
-    return _refusal(Status.ACL_ERROR_RT_COPY_DATA, "crc32c", given, allowed)
+    """Returns the exception for bytes with a wrong checksum."""
+    return _rejection(Status.ACL_ERROR_RT_COPY_DATA, "crc32c", given, allowed)
 
 
 def timed_out(message: str) -> OpserveError:
-    """The exception for an answer that did not come in time."""
-    return _raised(Status.ACL_ERROR_RT_WAIT_TIMEOUT, message)
+    """Returns the exception for an answer that exceeds its time limit."""
+    return _client_error(Status.ACL_ERROR_RT_WAIT_TIMEOUT, message)
 
 
 def over_limit(message: str) -> OpserveError:
-    """The exception for a message that is larger than a wire carries."""
-    return _raised(Status.ACL_ERROR_RT_OVER_LIMIT, message)
+    """Returns the exception for a message that exceeds the size limit of the protocol."""
+    return _client_error(Status.ACL_ERROR_RT_OVER_LIMIT, message)
 
 
-def incomprehensible(message: str) -> OpserveError:
-    """The exception for an answer that is none of opserve's."""
-    return _raised(Status.ACL_ERROR_INTERNAL_ERROR, message)
+def malformed_answer(message: str) -> OpserveError:
+    """Returns the exception for an answer that the client cannot parse."""
+    return _client_error(Status.ACL_ERROR_INTERNAL_ERROR, message)

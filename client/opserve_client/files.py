@@ -1,4 +1,4 @@
-"""Calls in files: args.json and tensors.npz, as the one-shot REST route takes them."""
+"""Calls in files: args.json and tensors.npz, in the format of the one-shot REST route."""
 
 import json
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ _NUMPY_NAMES = frozenset(dtype.name for dtype in NUMPY_DTYPES.values())
 
 
 class FileError(Exception):
-    """A file, or what it asks for, cannot be used; the message says which and why."""
+    """A file that cannot be used; the message names the file or its member, and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFile:
-    """args.json: the profile of the device, and the arguments in snake case."""
+    """Content of args.json: the profile of the device, and the arguments in snake case."""
 
     profile: str = "ascend910b"
     arguments: Mapping[str, Any]
@@ -34,13 +34,14 @@ class CallFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorEntry:
-    """A tensor argument in args.json: an array of the .npz, or the dtype of an output.
+    """A tensor argument in args.json: an array of the .npz file, or the dtype of an output.
 
     Attributes:
         array: Name of an array.
         dtype: The vendor's name of its dtype ("FLOAT", "FLOAT16", "BF16", ...) or NumPy's
-            ("float32", "float16", "bfloat16", ...); that of the array if None.
-        format: The vendor's name of its format ("NCHW", "ND", ...); by rank if None.
+            ("float32", "float16", "bfloat16", ...); None means the dtype of the array.
+        format: The vendor's name of its format ("NCHW", "ND", ...); None means the default of its
+            rank.
     """
 
     array: str | None = None
@@ -49,7 +50,11 @@ class TensorEntry:
 
 
 def read_arguments(path: Path) -> CallFile:
-    """Reads args.json."""
+    """Reads args.json.
+
+    Raises:
+        FileError: The file is no JSON, or a member is missing, unknown or of the wrong type.
+    """
     try:
         value: object = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -61,7 +66,11 @@ def read_arguments(path: Path) -> CallFile:
 
 
 def read_tensors(path: Path) -> Mapping[str, Array]:
-    """Reads the arrays of an .npz, or the array of an .npy under the name "tensor"; no pickles."""
+    """Reads the arrays of an .npz file, or the array "tensor" from an .npy file; no pickles.
+
+    Raises:
+        FileError: The file is neither.
+    """
     try:
         with path.open("rb") as file:
             loaded: Array | NpzFile = np.load(file, allow_pickle=False)
@@ -73,7 +82,7 @@ def read_tensors(path: Path) -> Mapping[str, Array]:
 
 
 def write_tensors(path: Path, results: Mapping[str, Array]) -> dict[str, str]:
-    """Writes results as .npz, BF16 as its uint16 bits; returns their dtypes by name."""
+    """Writes results to an .npz file, BF16 as uint16 bits; returns the vendor's dtypes by name."""
     dtypes = {name: data_type_of(array.dtype) for name, array in results.items()}
     plain = {
         name: array.view(np.uint16) if dtypes[name] is DataType.BF16 else array
@@ -87,7 +96,12 @@ def write_tensors(path: Path, results: Mapping[str, Array]) -> dict[str, str]:
 def run_file(
     session: Session, call: str, arguments: Mapping[str, Any], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Runs the operator that a file asks for; returns the outputs that it asks for."""
+    """Runs the operator of a file; returns the outputs that the file requests, by name.
+
+    Raises:
+        FileError: The file names an unknown operator, argument, array or dtype.
+        OpserveError: The call was rejected or failed.
+    """
     operator, arguments = _named(call, arguments)
     tensors = tensor_fields(operator())
     allowed = [field.name for field in fields(operator)]
@@ -99,17 +113,17 @@ def run_file(
     for name, entry in entries.items():
         values[name] = None if entry is None else _tensor(session, name, entry, arrays)
     for name, spec in infer_outputs(plain(operator(**values))).items():
-        wish = entries.get(name)
-        if wish is not None and wish.array is None and wish.format is not None:
+        entry = entries.get(name)
+        if entry is not None and entry.array is None and entry.format is not None:
             dtype = values[name] or spec.dtype
-            values[name] = session.empty(spec.shape, dtype, format=wish.format)
+            values[name] = session.empty(spec.shape, dtype, format=entry.format)
     results: tuple[Array | None, ...] = session.run(operator(**values))
     names = operator.schema.OUTPUTS
     return {name: array for name, array in zip(names, results, strict=True) if array is not None}
 
 
 def _named(call: str, arguments: Mapping[str, Any]) -> tuple[OperatorClass, Mapping[str, Any]]:
-    """The operator of a call; a function that stands for one is its argument."""
+    """Returns the operator of a call; a function's name becomes the argument `function`."""
     functions = {name: operator for operator in OPERATORS.values() for name in operator.functions}
     if call in functions:
         given = arguments.get("function", call)
@@ -157,7 +171,7 @@ def _tensor(
 
 
 def _as_dtype(name: str, array: Array, dtype: str | None) -> Array:
-    """An array in the dtype that its entry names: BF16 travels as uint16."""
+    """Returns an array in the dtype of its entry; BF16 is stored as uint16."""
     if dtype is None:
         return array
     wanted = _data_type(name, dtype)
@@ -169,7 +183,7 @@ def _as_dtype(name: str, array: Array, dtype: str | None) -> Array:
 
 
 def _data_type(name: str, dtype: str) -> DataType:
-    """The dtype of a name that the one-shot REST route takes as well: NumPy has more of them."""
+    """Returns the dtype of a name; only names that the one-shot REST route accepts are valid."""
     if dtype not in DataType.__members__ and dtype not in _NUMPY_NAMES:
         allowed = ", ".join([*DataType.__members__, *sorted(_NUMPY_NAMES)])
         raise FileError(f"{name}.dtype: given {dtype}, allowed {allowed}")

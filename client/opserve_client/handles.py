@@ -1,4 +1,4 @@
-"""Handles that the client chooses: small integers of each kind that grow within a session."""
+"""Handles, which the client chooses: integers that increase within a session, for each kind."""
 
 from dataclasses import dataclass, replace
 
@@ -11,10 +11,10 @@ class Handles:
     """The greatest handle of each kind that a session has used.
 
     Attributes:
-        buffer: Of buffers, workspaces among them.
-        executor: Of executors.
-        stream: Of streams; stream 0 is the default stream.
-        event: Of events.
+        buffer: Greatest handle of a buffer or workspace.
+        executor: Greatest handle of an executor.
+        stream: Greatest handle of a stream; stream 0 is the default stream.
+        event: Greatest handle of an event.
     """
 
     buffer: int = 0
@@ -24,7 +24,10 @@ class Handles:
 
 
 def choose_handle(command: Command, last: Handles) -> Handles:
-    """Gives what the command makes the next handle of its kind, unless it has chosen one itself."""
+    """Sets the handle of a command that creates an object, unless it is set; returns the new last.
+
+    A command that creates nothing stays as it is.
+    """
     match command.WhichOneof("command"):
         case "allocate":
             made = command.allocate.buffer = command.allocate.buffer or next_handle(
@@ -50,9 +53,9 @@ def choose_handle(command: Command, last: Handles) -> Handles:
 
 
 def next_handle(kind: str, last: int, *, ahead: int = 1) -> int:
-    """The handle that far above the last one.
+    """Returns the handle `ahead` above the last one.
 
     Raises:
-        AclrtError: 107000, the session has used them up.
+        AclrtError: 107000, the session has used all handles of the kind.
     """
     return unsigned(last + ahead, parameter=kind, most=LARGEST_UINT32)

@@ -1,4 +1,4 @@
-"""Operators as the command line shows them: all in short, or one in full."""
+"""Output of `opserve operators`: all operators in short, or one in full."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -20,7 +20,7 @@ _FOOTNOTE = f"{_SOURCE_ONLY} only in the vendor's newer source, not on its page.
 
 
 def show_all(operators: Iterable[OperatorDescription]) -> None:
-    """Each operator with the dtypes that each profile takes."""
+    """Prints each operator with the dtypes that each profile supports."""
     console = _console()
     described = list(operators)
     for operator in described:
@@ -30,7 +30,7 @@ def show_all(operators: Iterable[OperatorDescription]) -> None:
 
 
 def show_one(operator: OperatorDescription) -> None:
-    """Parameters, support, limits and errors of one operator."""
+    """Prints parameters, support, limits and errors of one operator."""
     console = _console()
     _heading(console, operator)
     console.print(f"family {operator.family}, revision {operator.revision} of its contract")
@@ -51,7 +51,7 @@ def show_one(operator: OperatorDescription) -> None:
 
 
 def _console() -> Console:
-    # Descriptions have brackets, which are no markup.
+    # Descriptions contain brackets, which rich would take for markup.
     return Console(markup=False, highlight=False)
 
 
@@ -66,7 +66,7 @@ def _footnote(console: Console, operators: Iterable[OperatorDescription]) -> Non
 
 
 def _table(*columns: str) -> Table:
-    """A table without lines whose names are folded rather than cut."""
+    """Returns a table without lines that folds long cells."""
     table = Table(box=None, show_header=False, padding=(0, 0, 0, 2))
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -112,7 +112,7 @@ def _limits(limits: Iterable[LimitDescription]) -> Table:
 
 
 def _names_of_codes(errors: Iterable[ErrorDescription]) -> Table:
-    """The names of codes that the vendor writes as numbers."""
+    """Returns a table of the names of numeric codes."""
     table = _table("code", "name")
     for code, reason in dict.fromkeys((_code(row), row.reason) for row in errors):
         if code != reason:
@@ -121,7 +121,7 @@ def _names_of_codes(errors: Iterable[ErrorDescription]) -> Table:
 
 
 def _errors(errors: Iterable[ErrorDescription]) -> Table:
-    """Rows in the operator's order; neighbours with one code, text and origin share a row."""
+    """Returns a table in the operator's order; neighbours with equal texts share a row."""
     table = _table("code", "broken", "stated by")
     shown = ""
     for (code, broken, origin), rows in groupby(
@@ -134,6 +134,6 @@ def _errors(errors: Iterable[ErrorDescription]) -> Table:
 
 
 def _code(error: ErrorDescription) -> str:
-    """The code as the vendor writes it: 161002, or E60011, whose number is 60011."""
+    """Returns the code in the vendor's spelling: 161002, or E60011 for the number 60011."""
     number = str(error.code)
     return error.reason if error.reason == f"E{number}" else number

@@ -1,4 +1,4 @@
-"""Requests of administration and conformance, made of what a program gives."""
+"""Requests of administration and conformance from the arguments of a program."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar

@@ -34,7 +34,7 @@ class DocumentedRuleWarning(UserWarning):
 
 
 def warn_of(broken: Iterable[RuleWarning]) -> tuple[DocumentedRuleWarning, ...]:
-    """Issues each broken rule as a warning of the first caller outside this package."""
+    """Issues a warning for each broken rule, at the first caller outside this package."""
     found = tuple(map(DocumentedRuleWarning, broken))
     for one in found:
         warnings.warn(one, stacklevel=_level_of_caller())
@@ -42,14 +42,14 @@ def warn_of(broken: Iterable[RuleWarning]) -> tuple[DocumentedRuleWarning, ...]:
 
 
 def warn_of_results(results: Iterable[CommandResult]) -> None:
-    """Issues the broken rules in the answers of a batch."""
+    """Issues a warning for each broken rule in the answers of a batch."""
     for result in results:
         if result.HasField("get_workspace_size"):
             warn_of(result.get_workspace_size.warnings)
 
 
 def _level_of_caller() -> int:
-    """As `warnings.warn` counts frames from the function that calls this one."""
+    """Returns the level of the first caller outside this package, as `warnings.warn` counts."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""What session.run sends: a call's tensors, the commands for it, and what is left to free."""
+"""Batches of session.run: a call's tensors and commands, and the commands that free its objects."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,12 +34,12 @@ from opserve_client.tensors import (
 from opserve_kernels.tensor import BYTES_MAXIMUM, DataType
 
 SMALL_BYTES = 64 * 2**10
-"""Tensors of a call that travel inside one Submit, in all."""
+"""Most bytes of tensors, both ways, of a call that runs in one Submit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A tensor that the run puts on the device; data is None for an output."""
+    """A tensor that the run creates on the device; data is None for an output."""
 
     name: str
     index: int
@@ -48,7 +48,7 @@ class Part:
 
     @property
     def allocate(self) -> AllocateRequest:
-        """Its buffer. An empty tensor gets one as well: a null pointer could not be executed."""
+        """The request for its buffer. An empty tensor needs one too: null pointers do not run."""
         return AllocateRequest(size_bytes=max(1, span_bytes(self.spec)))
 
 
@@ -58,10 +58,10 @@ class Prepared:
 
     Attributes:
         call: The call as the user wrote it.
-        parts: Tensors to make on the device.
-        given: Tensors that are there already, or that only phase one will see.
+        parts: Tensors to create on the device.
+        given: Tensors that are on the device already, or that phase one will reject.
         results: Outputs to read back.
-        size_bytes: Bytes to carry, both ways.
+        size_bytes: Bytes to transfer, both ways.
     """
 
     call: OperatorCall[Any]
@@ -71,7 +71,7 @@ class Prepared:
     size_bytes: int
 
     def placed(self, buffers: Mapping[str, int]) -> dict[str, TensorSpec]:
-        """All tensors, the parts in these buffers."""
+        """Returns all tensors, the parts in these buffers."""
         made = {
             part.name: replace(part.spec, buffer=buffers.get(part.name, 0)) for part in self.parts
         }
@@ -79,7 +79,7 @@ class Prepared:
 
 
 def prepare(call: OperatorCall[Any]) -> Prepared:
-    """Sorts the tensors of a plain call. Malformed arguments are left for the service to refuse."""
+    """Sorts the tensors of a plain call; malformed arguments are left to the service to reject."""
     inferred = infer_outputs(call)
     parts: list[Part] = []
     given: dict[str, TensorSpec] = {}
@@ -109,7 +109,7 @@ def prepare(call: OperatorCall[Any]) -> Prepared:
 def _spec(
     value: OutputArgument, inferred: TensorSpec | None, call: OperatorCall[Any]
 ) -> TensorSpec | None:
-    """A tensor argument as it is, or as it follows from the others where it is none or a dtype."""
+    """Returns the tensor of an argument; None or a dtype means the inferred tensor."""
     if value is None:
         return inferred
     if is_dtype_like(value):
@@ -122,7 +122,7 @@ def _is_on_device(value: OutputArgument) -> bool:
 
 
 def _can_be_made(spec: TensorSpec) -> bool:
-    """Whether there can be such memory; what cannot is sent for the service to refuse."""
+    """Returns whether such memory can exist; if not, the service rejects the tensor."""
     strides = (0,) * len(spec.shape) if spec.strides is None else spec.strides
     return (
         spec.dtype is not DataType.UNDEFINED
@@ -133,7 +133,7 @@ def _can_be_made(spec: TensorSpec) -> bool:
 
 
 def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
-    """The call in one batch, with handles above the last ones; frees what it makes."""
+    """Builds one batch for the whole call, with handles above the last ones; frees its objects."""
     buffers = {
         part.name: next_handle("buffer", last.buffer, ahead=n)
         for n, part in enumerate(prepared.parts, start=1)
@@ -159,7 +159,11 @@ def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
 
 
 def planned_call(prepared: Prepared, last: Handles) -> list[Command]:
-    """Phase one and all memory, before a byte is sent: a refused call costs nothing."""
+    """Builds phase one and all allocations: a rejected call fails before its bytes are sent.
+
+    Phase one runs on null pointers, which `set_tensor_buffer` replaces: so it comes before the
+    allocations, and a rejected call allocates nothing.
+    """
     executor = next_handle("executor", last.executor)
     commands = plan_and_allocate(prepared, prepared.placed({}), executor=executor)
     for ahead, part in enumerate(prepared.parts, start=2):
@@ -173,7 +177,7 @@ def planned_call(prepared: Prepared, last: Handles) -> list[Command]:
 def plan_and_allocate(
     prepared: Prepared, tensors: Mapping[str, TensorSpec], *, executor: int
 ) -> list[Command]:
-    """Phase one, and the workspace it asks for."""
+    """Builds phase one, and the allocation of its workspace."""
     request = get_workspace_size_request(prepared.call, tensors, executor=executor)
     return [
         Command(get_workspace_size=request),
@@ -182,7 +186,7 @@ def plan_and_allocate(
 
 
 def execute_and_wait(*, executor: int, workspace: int) -> list[Command]:
-    """Phase two on the default stream."""
+    """Builds phase two on the default stream, and the wait for it."""
     return [
         Command(execute=ExecuteRequest(executor=executor, workspace=workspace)),
         Command(synchronize_stream=SynchronizeStreamRequest()),
@@ -190,26 +194,26 @@ def execute_and_wait(*, executor: int, workspace: int) -> list[Command]:
 
 
 def read_request(spec: TensorSpec) -> ReadRequest:
-    """Reads the bytes from the first element of a tensor to its last."""
+    """Builds the read from the first element of a tensor to its last."""
     return ReadRequest(buffer=spec.buffer, offset=start_bytes(spec), size_bytes=span_bytes(spec))
 
 
 def first_error(results: Sequence[CommandResult]) -> OpserveError | None:
-    """The error that ended a batch."""
+    """Returns the error that ended a batch, or None."""
     if results and results[-1].HasField("error"):
         return error_from_result(results[-1].error)
     return None
 
 
 @dataclass(slots=True)
-class History:
-    """What a run has made on the device so far."""
+class DeviceObjects:
+    """Buffers and executors that a run has created and not yet freed."""
 
     buffers: list[int] = field(default_factory=list[int])
     executors: list[int] = field(default_factory=list[int])
 
-    def note(self, commands: Iterable[Command], results: Iterable[CommandResult]) -> None:
-        """Follows the commands that were carried out."""
+    def update(self, commands: Iterable[Command], results: Iterable[CommandResult]) -> None:
+        """Adds what the commands created and removes what they freed, as far as they ran."""
         for command, result in zip(commands, results, strict=False):
             match result.WhichOneof("result"):
                 case "allocate" if result.allocate.buffer:
@@ -223,8 +227,12 @@ class History:
                 case _:
                     pass
 
-    def leftovers(self) -> list[Command]:
-        """The commands that end it all. A refused executor may be gone by itself: it comes last."""
+    def cleanup(self) -> list[Command]:
+        """Builds the commands that free all objects.
+
+        Executors come last: the service may have destroyed a rejected one, and the error of that
+        command ends the batch.
+        """
         return [
             *(Command(free=FreeRequest(buffer=buffer)) for buffer in self.buffers),
             *(

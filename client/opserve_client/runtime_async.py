@@ -1,4 +1,7 @@
-"""What asyncio and threads do differently, for asyncio; runtime_blocking is its counterpart."""
+"""The parts of the client that differ between threads and asyncio, for asyncio.
+
+runtime_blocking is the counterpart.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -17,7 +20,10 @@ sleep = asyncio.sleep
 async def in_thread(
     work: Callable[ParametersT, ResultT], *args: ParametersT.args, **options: ParametersT.kwargs
 ) -> ResultT:
-    """Does work that would hold up the loop; if cancelled, it is over before this is."""
+    """Runs blocking work in a thread; after a cancellation, waits for the end of the work.
+
+    The work writes to memory of the caller, which must stay until the thread has ended.
+    """
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **options))
     try:
         return await asyncio.shield(running)
@@ -26,8 +32,8 @@ async def in_thread(
         raise
 
 
-class Opening(Generic[OpenedT]):
-    """Something being opened: `await` it, or enter it with `async with`, which also closes it."""
+class AwaitableContext(Generic[OpenedT]):
+    """An object that is being opened: `await` it, or use it in `async with`, which closes it."""
 
     def __init__(self, opened: Coroutine[Any, Any, OpenedT]) -> None:
         self._coroutine = opened
@@ -49,9 +55,9 @@ class Opening(Generic[OpenedT]):
         await self._opened.__aexit__(kind, error, traceback)
 
 
-def opening(opened: Coroutine[Any, Any, OpenedT]) -> Opening[OpenedT]:
-    """Lets a caller choose between `await` and `async with`."""
-    return Opening(opened)
+def awaitable_context(opened: Coroutine[Any, Any, OpenedT]) -> AwaitableContext[OpenedT]:
+    """Returns an object for `await` and `async with`."""
+    return AwaitableContext(opened)
 
 
 class Heartbeat:
@@ -61,7 +67,7 @@ class Heartbeat:
         self._task = asyncio.create_task(_beat(beat, interval_s))
 
     async def stop(self) -> None:
-        """Ends it and waits for a beat that is under way."""
+        """Stops the heartbeat and waits for a running beat."""
         self._task.cancel()
         await asyncio.wait([self._task])
 

@@ -1,4 +1,7 @@
-"""What asyncio and threads do differently, for threads; runtime_async is its counterpart."""
+"""The parts of the client that differ between threads and asyncio, for threads.
+
+runtime_async is the counterpart.
+"""
 
 import threading
 import time
@@ -11,18 +14,18 @@ ResultT = TypeVar("ResultT")
 Lock = threading.Lock
 Sleep = Callable[[float], None]
 sleep = time.sleep
-Opening = Annotated[OpenedT, "open already; the counterpart can be awaited as well as entered"]
+AwaitableContext = Annotated[OpenedT, "open; the counterpart for asyncio is a coroutine as well"]
 
 
-def opening(opened: OpenedT) -> OpenedT:
-    """What was opened, as it is: it can be entered with `with` already."""
+def awaitable_context(opened: OpenedT) -> OpenedT:
+    """Returns the opened object, which is a context manager itself."""
     return opened
 
 
 def in_thread(
     work: Callable[ParametersT, ResultT], *args: ParametersT.args, **options: ParametersT.kwargs
 ) -> ResultT:
-    """Does work in this thread, which it holds up like any other call."""
+    """Runs work in this thread."""
     return work(*args, **options)
 
 
@@ -37,7 +40,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it and waits for a beat that is under way."""
+        """Stops the heartbeat and waits for a running beat."""
         self._stopped.set()
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""An operator's schema of the kernels as the client uses it."""
+"""The interface of the schemas in opserve_kernels that the client uses."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from opserve_kernels.tensor import Format, Tensor
 class Schema(Protocol):
     """A module opserve_kernels.operators.<operator>.schema.
 
-    It also holds the dataclass of the arguments, by the name of the request's message.
+    The module also has the dataclass of the arguments, by the name of the request's message.
     """
 
     @property

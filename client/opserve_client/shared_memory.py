@@ -1,7 +1,7 @@
-"""The memory of a session, mapped into this process where the service runs on the same host.
+"""Shared memory: buffers of a session, mapped into a client on the service's host.
 
-opserve_server.shared_memory has the frames. A failure here is no error: bytes then travel
-by streams, whose errors name the buffer or session that is wrong.
+opserve_server.shared_memory describes the frames. A failure here is no error: the client then sends
+the bytes by stream, and the errors of streams name the buffer or session at fault.
 """
 
 import mmap
@@ -17,7 +17,7 @@ from enum import Enum, auto
 import numpy as np
 from numpy.typing import NDArray
 
-if sys.platform == "linux":  # elsewhere there is no lane, and no such module
+if sys.platform == "linux":  # other systems have neither abstract sockets nor this module
     import fcntl
 
 _REQUEST = struct.Struct("!16s16sI")
@@ -25,14 +25,14 @@ _ANSWER = struct.Struct("!BQQQQ")
 _IDLE, _LATER = 1, 3
 _ANSWER_TIMEOUT_S = 2.0
 _MAPPINGS_LIMIT = 64
-"""Slabs that a session keeps mapped; a view keeps its own beyond that."""
+"""Slabs that a session keeps mapped; a view keeps its slab mapped beyond that."""
 _HEXADECIMAL = re.compile(r"[0-9a-f]{32}")
 
 Bytes = NDArray[np.uint8]
 
 
 class Unmapped(Enum):
-    """Why a buffer is not here: it cannot be, or a call computes in its slab."""
+    """Why a buffer is not mapped: it cannot be, or a call computes in its slab."""
 
     NEVER = auto()
     NOT_YET = auto()
@@ -40,11 +40,11 @@ class Unmapped(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedBuffer:
-    """A buffer in this process.
+    """A buffer that is mapped into this process.
 
     Attributes:
-        content: Its bytes, writable.
-        idle: Whether no queued work used it when it was asked for.
+        content: The bytes of the buffer, writable.
+        idle: Whether no queued work used the buffer when the service answered.
     """
 
     content: Bytes
@@ -52,29 +52,34 @@ class MappedBuffer:
 
 
 class SharedMemory:
-    """A session's way to its memory.
+    """The shared-memory transport of a session.
 
     Args:
-        name: What OpenSession told; empty where there is none.
+        name: Name of the service's socket from OpenSession; "" if the service has none.
         session: Name of the session.
-        token: The session's secret, which OpenSession told as well.
+        token: The session's secret from OpenSession.
     """
 
     def __init__(self, name: str, session: str, token: str) -> None:
-        # A service names a lane and nothing else: it cannot send this process to other sockets.
+        # Only 32 hexadecimal digits are a name: a service cannot direct this process to the socket
+        # of another program.
         usable = all(_HEXADECIMAL.fullmatch(part) for part in (name, session, token))
         self._address = f"\0opserve-{name}" if usable else None
         self._secrets = bytes.fromhex(session) + bytes.fromhex(token) if usable else b""
         self._slabs: dict[int, mmap.mmap] = {}
 
     def find(self, buffer: int) -> MappedBuffer | Unmapped:
-        """A buffer as it is mapped here."""
+        """Returns the mapped buffer, or the reason why it is not mapped.
+
+        Each call sends a request, also for a slab that is mapped: the service checks the session's
+        rights and whether work uses the buffer.
+        """
         if self._address is None:
             return Unmapped.NEVER
         request = _REQUEST.pack(self._secrets[:16], self._secrets[16:], buffer)
         try:
-            answer, fds = _ask(self._address, request)
-        except ConnectionRefusedError:  # the service is elsewhere
+            answer, fds = _exchange(self._address, request)
+        except ConnectionRefusedError:  # the service runs on another host: do not try again
             self._address = None
             return Unmapped.NEVER
         except OSError:
@@ -86,7 +91,7 @@ class SharedMemory:
                 os.close(fd)
 
     def close(self) -> None:
-        """Forgets the mappings; each ends with the last view of it."""
+        """Releases the mappings; each ends with its last view."""
         self._address = None
         self._slabs.clear()
 
@@ -109,7 +114,7 @@ class SharedMemory:
             del self._slabs[next(iter(self._slabs))]
 
 
-def _ask(address: str, request: bytes) -> tuple[bytes, list[int]]:
+def _exchange(address: str, request: bytes) -> tuple[bytes, list[int]]:
     if sys.platform == "linux":
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
             end.settimeout(_ANSWER_TIMEOUT_S)
@@ -117,13 +122,13 @@ def _ask(address: str, request: bytes) -> tuple[bytes, list[int]]:
             end.send(request)
             answer, fds, _, _ = socket.recv_fds(end, _ANSWER.size, 1)
             return answer, fds
-    raise ConnectionRefusedError("only Linux passes memory between processes by its name")
+    raise ConnectionRefusedError("shared memory needs Linux")
 
 
 def _map(fd: int, size_bytes: int) -> mmap.mmap | None:
     if sys.platform == "linux":
-        # Memory that its owner could shrink would kill this process one day. An error means that
-        # it is no memfd, or that there is no room for it here.
+        # Access to a mapping that its owner has shrunk kills this process with SIGBUS, so only
+        # sealed memory is mapped. An error means no memfd, or no address space for it.
         with suppress(OSError, ValueError):
             if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
                 return mmap.mmap(fd, size_bytes)

@@ -1,4 +1,4 @@
-"""Tensors of a call, and how their elements lie in a buffer's bytes."""
+"""Tensors of a call, and the layout of their elements in a buffer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from opserve_kernels.tensor import Format, Tensor
 
 Array: TypeAlias = NDArray[Any]
 TensorSpec: TypeAlias = Tensor
-"""A strided view of elements in a buffer, as the kernels have it."""
+"""A strided view of elements in a buffer: the class of the kernels."""
 
 
 @runtime_checkable
@@ -35,7 +35,7 @@ class DeviceTensor(Protocol):
 
     @property
     def format_follows_call(self) -> bool:
-        """Whether the format is a default, in whose place a call takes that of its arrays."""
+        """Whether the format is a default, which a call replaces by the format of its arrays."""
         ...
 
     @property
@@ -50,12 +50,12 @@ class DeviceBuffer(Protocol):
 
     @property
     def handle(self) -> int:
-        """Its number within the session."""
+        """Handle within the session."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """Its size."""
+        """Size in bytes."""
         ...
 
     @property
@@ -69,7 +69,7 @@ OutputArgument: TypeAlias = "TensorArgument | DTypeLike"
 
 
 def spec_of(value: TensorArgument, *, formats: Mapping[int, Format]) -> TensorSpec | None:
-    """The tensor that an argument is or becomes on a device; None for a null pointer.
+    """Returns the tensor of an argument on a device; None for a null pointer.
 
     Args:
         value: The argument.
@@ -87,20 +87,20 @@ def spec_of(value: TensorArgument, *, formats: Mapping[int, Format]) -> TensorSp
 
 
 def start_bytes(spec: TensorSpec) -> int:
-    """Bytes from the start of the buffer to the first element.
+    """Returns the bytes from the start of the buffer to the first element.
 
     Raises:
-        AclrtError: 107000, there can be no such place.
+        AclrtError: 107000, the offset is negative or above 64 bits.
     """
     return unsigned(spec.offset * numpy_dtype(spec.dtype).itemsize, parameter="offset")
 
 
 def span_bytes(spec: TensorSpec) -> int:
-    """Bytes from the first element of the view to the end of its last one.
+    """Returns the bytes from the first element of the view to the end of its last one.
 
     Raises:
-        AclnnError: 161002, dimensions or strides below 0, or strides that are not as many as
-            dimensions: the service alone may look at such a tensor.
+        AclnnError: 161002, a dimension or stride is negative, or the numbers of strides and
+            dimensions differ.
     """
     if min(spec.shape, default=0) < 0:
         raise invalid_argument("shape", str(list(spec.shape)), "dimensions of at least 0")
@@ -113,20 +113,20 @@ def span_bytes(spec: TensorSpec) -> int:
 
 
 def view_of(spec: TensorSpec, span: bytearray | memoryview) -> Array:
-    """The elements as an array over the bytes of the span."""
+    """Returns the elements as an array over the bytes of the span, without a copy."""
     dtype = numpy_dtype(spec.dtype)
     strides = spec.strides and tuple(stride * dtype.itemsize for stride in spec.strides)
     return np.ndarray(spec.shape, dtype, buffer=span, strides=strides)
 
 
 def elements_of(spec: TensorSpec, span: bytearray | memoryview) -> Array:
-    """The elements as an array that holds nothing else: over the bytes of the span, or a copy."""
+    """Returns the elements as an array without gaps: over the bytes of the span, or a copy."""
     view = view_of(spec, span)
     return view if spec.strides is None else view.copy()
 
 
 def message_of(spec: TensorSpec) -> tensor_pb2.Tensor:
-    """The tensor as it travels."""
+    """Returns the message of a tensor."""
     return tensor_pb2.Tensor(
         shape=spec.shape,
         dtype=data_type_on_wire(spec.dtype),
@@ -139,7 +139,7 @@ def message_of(spec: TensorSpec) -> tensor_pb2.Tensor:
 
 
 def bytes_of(array: Array) -> memoryview:
-    """The elements of an array in row-major order, copied only where they lie otherwise."""
+    """Returns the elements of an array in row-major order, copied only from another order."""
     native = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
     return native.reshape(-1).view(np.uint8).data
 

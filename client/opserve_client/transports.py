@@ -1,4 +1,4 @@
-"""The ways to a service, for those who bring one of their own: Client(transport=...)."""
+"""Transports to a service, for Client(transport=...) and for transports of your own."""
 
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client._async.transports.grpc import AsyncGrpcTransport

@@ -1,8 +1,9 @@
-"""A plugin of pytest: a test for each case of a suite, and a session for tests of one's own.
+"""The pytest plugin: a test for each case of a suite, and a session fixture for your own tests.
 
     pytest --opserve-suite=standard --opserve-target=package.module:function
 
-It stands beside opserve_client: a run of pytest that asks for nothing of this waits for nothing.
+The package is apart from opserve_client: a run of pytest without its options and fixture does not
+import the client.
 """
 
 from collections.abc import Generator
@@ -13,95 +14,114 @@ import pytest
 
 if TYPE_CHECKING:
     from opserve_client import Session
-    from opserve_pytest.cases import Held
+    from opserve_pytest.cases import RunState
 
-_HELD: pytest.StashKey["Held"] = pytest.StashKey()
+_STATE: pytest.StashKey["RunState"] = pytest.StashKey()
 _STACK: pytest.StashKey[ExitStack] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Adds the plugin's options."""
     group = parser.getgroup("opserve", "conformance of kernels")
-    group.addoption("--opserve-suite", default="", help="smoke, standard, exhaustive or a file")
     group.addoption(
-        "--opserve-target", default="opserve", help="what is tried; see opserve conform"
+        "--opserve-suite",
+        default="",
+        help="run the cases of this suite: smoke, standard, exhaustive or a file",
     )
-    group.addoption("--opserve-server", default="", help="service to ask; none starts one")
+    group.addoption(
+        "--opserve-target",
+        default="opserve",
+        help="implementation to test, as --target of `opserve conform run`",
+    )
+    group.addoption(
+        "--opserve-server",
+        default="",
+        help="address of the service; by default the plugin starts one",
+    )
     group.addoption(
         "--opserve-accuracy",
         choices=("direct", "fast"),
         default="direct",
-        help="error bound of sessions' results: of each result's own products, or with Winograd's "
-        "algorithm",
+        help="error bound of results: direct bounds each by its own products, fast also allows "
+        "Winograd's algorithm",
     )
     group.addoption(
         "--opserve-documented-rules",
         choices=("error", "warn"),
         default="error",
-        help="answer of sessions to a call that breaks a rule which only the vendor's page states",
+        help="answer to a call that breaks a rule which only the vendor's page states: error "
+        "rejects the call, warn accepts it with a warning",
     )
-    group.addoption("--opserve-seed", type=int, help="that inputs are drawn by")
+    group.addoption("--opserve-seed", type=int, help="seed of the random inputs")
     group.addoption(
-        "--opserve-match", action="append", help="only cases whose id, source or tag is like it"
+        "--opserve-match",
+        action="append",
+        help="run only cases whose id, source or tag matches this pattern (*, ?)",
     )
     group.addoption(
-        "--opserve-history", default="", help="adds the run to the server's, of a target so named"
+        "--opserve-history",
+        default="",
+        help="add the run to the history of --opserve-server, under this name of the target",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is started in between ends with the run."""
+    """Checks the options, and prepares the end of the resources that the run opens."""
     config.stash[_STACK] = ExitStack()
     if config.getoption("--opserve-history"):
         if not config.getoption("--opserve-server"):
-            raise pytest.UsageError("--opserve-history: allowed with --opserve-server")
+            raise pytest.UsageError(
+                "--opserve-history: given no service, allowed with --opserve-server"
+            )
         if config.getoption("numprocesses", default=None):
-            raise pytest.UsageError("--opserve-history: allowed without -n: one process has all")
+            raise pytest.UsageError(
+                "--opserve-history: given with -n, allowed without -n: no process has all results"
+            )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Ends it."""
+    """Closes the resources of the run."""
     config.stash[_STACK].close()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Sends what was judged; pytest ends with 2 where that fails."""
+    """Sends the results to the history; if that fails, pytest ends with 2."""
     config = session.config
-    target, held = config.getoption("--opserve-history"), config.stash.get(_HELD, None)
-    if target and held is not None:
-        from opserve_pytest.cases import report  # noqa: PLC0415  only where it is asked for
+    target, state = config.getoption("--opserve-history"), config.stash.get(_STATE, None)
+    if target and state is not None:
+        from opserve_pytest.cases import report  # noqa: PLC0415  slow, only if used
 
-        report(held, target)
+        report(state, target)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Puts a test for each case behind all others."""
+    """Adds a test for each case after all other tests."""
     if config.getoption("--opserve-suite"):
-        from opserve_pytest.cases import case_items  # noqa: PLC0415  only where it is asked for
+        from opserve_pytest.cases import case_items  # noqa: PLC0415  slow, only if used
 
-        items += case_items(session, lambda: _held(session))
+        items += case_items(session, lambda: _run_state(session))
 
 
 @pytest.fixture
 def opserve_session(request: pytest.FixtureRequest) -> Generator["Session"]:
-    """A session on a device of ascend910b; parametrise it indirectly for another profile."""
+    """A session on a device of ascend910b; indirect parametrisation selects another profile."""
     profile: Any = getattr(request, "param", "ascend910b")
-    held = _held(request.session)
-    terms = held.terms
-    with held.client.open_session(
-        profile, accuracy=terms.accuracy, documented_rules=terms.documented_rules
+    state = _run_state(request.session)
+    options = state.session_options
+    with state.client.open_session(
+        profile, accuracy=options.accuracy, documented_rules=options.documented_rules
     ) as session:
         yield session
 
 
-def _held(session: pytest.Session) -> "Held":
-    """The service and what cases are tried with, from the first one that asks on."""
-    from opserve_pytest.cases import held  # noqa: PLC0415  only where it is asked for
+def _run_state(session: pytest.Session) -> "RunState":
+    """Returns the state of the run; the first use starts or connects to the service."""
+    from opserve_pytest.cases import run_state  # noqa: PLC0415  slow, only if used
 
     stash = session.config.stash
-    if _HELD not in stash:
-        stash[_HELD] = stash[_STACK].enter_context(held(session))
-    return stash[_HELD]
+    if _STATE not in stash:
+        stash[_STATE] = stash[_STACK].enter_context(run_state(session))
+    return stash[_STATE]

@@ -1,4 +1,4 @@
-"""Cases as tests of pytest."""
+"""Conformance cases as tests of pytest."""
 
 import warnings
 from collections.abc import Callable, Collection, Generator, Sequence
@@ -14,11 +14,11 @@ from opserve_client.arguments import ACCURACIES, DOCUMENTED_RULES
 from opserve_client.conform.history import check_history, send_or_keep
 from opserve_client.conform.options import header_of
 from opserve_client.conform.record import Header, Result, RunRecord
-from opserve_client.conform.repro import told
+from opserve_client.conform.repro import report_lines
 from opserve_client.conform.selection import chosen, suite_named
 from opserve_client.conform.service import contracts_of, service
-from opserve_client.conform.targets.device import Terms
-from opserve_client.conform.targets.named import ITSELF, Access
+from opserve_client.conform.targets.device import SessionOptions
+from opserve_client.conform.targets.named import SERVICE_UNDER_TEST, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial
 from opserve_client.conform.workers import Setup, make_trial
@@ -30,30 +30,30 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.verdict.verdict import GOOD, Status
 
 SESSION_FIXTURE = "opserve_session"
-_INFRASTRUCTURE = 2  # status of a run that says nothing, as that of opserve conform
-_TIMEOUT_S = 60.0  # of a program that is tried; pytest-timeout is for the others
+_INFRASTRUCTURE = 2  # exit status of a run without a verdict, as of opserve conform
+_TIMEOUT_S = 60.0  # of a tested program; pytest-timeout limits other targets
 
 
 class CaseFailed(Exception):
-    """A case did not pass; the message is its verdict in words."""
+    """A case that did not pass; the message has the details of its verdict."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Held:
-    """What lasts as long as the run of pytest.
+class RunState:
+    """The state of a run of pytest.
 
     Attributes:
-        access: The service.
-        client: Of it.
-        terms: Of sessions.
-        trial: What cases are tried with, once one is.
-        header: Of the run, likewise.
-        results: Of the cases so far, by id: whoever tries one again has the last.
+        access: Access to the service.
+        client: Client of the service.
+        session_options: Options of sessions.
+        trial: Trial of cases; None before the first case.
+        header: Header of the run; None before the first case.
+        results: Results so far by the case's id; a repeated case replaces its result.
     """
 
     access: Access
     client: Client
-    terms: Terms
+    session_options: SessionOptions
     trial: LocalTrial | None = None
     header: Header | None = None
     results: dict[str, Result] = field(default_factory=dict[str, Result])
@@ -68,31 +68,31 @@ class CaseItem(pytest.Item):
 
     @override
     def runtest(self) -> None:
-        """Passes, is skipped, or raises CaseFailed."""
+        """Runs the case: passes, is skipped, or raises CaseFailed."""
         result = self._run(self.case)
         verdict = result.verdict
         for broken in result.warnings:
             warnings.warn(broken, stacklevel=1)
         if verdict.status not in GOOD:
-            raise CaseFailed("\n".join(told(result)))
+            raise CaseFailed("\n".join(report_lines(result)))
         if verdict.status is not Status.PASSED:
             pytest.skip(f"{verdict.status}: {verdict.reason}")
 
     @override
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
-        """The verdict instead of a traceback."""
+        """Returns the verdict in place of a traceback."""
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo))
 
     @override
     def reportinfo(self) -> tuple[Path, None, str]:
-        """What a failure is headed with."""
+        """Returns the heading of a failure."""
         return self.path, None, f"conformance {self.nodeid}"
 
 
-def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseItem]:
-    """A test for each case that the options want."""
+def case_items(session: pytest.Session, state: Callable[[], RunState]) -> list[CaseItem]:
+    """Returns a test for each case that the options select."""
     config = session.config
     patterns: list[str] = config.getoption("--opserve-match") or []
     try:
@@ -103,12 +103,12 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
     target = _given(config, "target")
 
     def run(case: Case) -> Result:
-        here = held()
-        if here.trial is None:
-            _begin(here, suite, cases, target)
-        assert here.trial is not None
-        result = here.trial.run(case)
-        here.results[case.id] = result
+        current = state()
+        if current.trial is None:
+            _begin(current, suite, cases, target)
+        assert current.trial is not None
+        result = current.trial.run(case)
+        current.results[case.id] = result
         return result
 
     return [
@@ -120,8 +120,8 @@ def case_items(session: pytest.Session, held: Callable[[], Held]) -> list[CaseIt
 
 
 @contextmanager
-def held(session: pytest.Session) -> Generator[Held]:
-    """The service, until the run of pytest ends; one that is started has the devices it needs."""
+def run_state(session: pytest.Session) -> Generator[RunState]:
+    """Yields the state of the run; a service that is started has the devices that the run needs."""
     with (
         service(_given(session.config, "server"), _profiles(session)) as access,
         access.client() as client,
@@ -129,10 +129,11 @@ def held(session: pytest.Session) -> Generator[Held]:
         target = _given(session.config, "history")
         if target:
             _check_history(target, access)
-        here = Held(access=access, client=client, terms=_terms(session.config))
-        yield here
-        if here.trial is not None:
-            here.trial.close()
+        options = _session_options(session.config)
+        state = RunState(access=access, client=client, session_options=options)
+        yield state
+        if state.trial is not None:
+            state.trial.close()
 
 
 def _check_history(target: str, access: Access) -> None:
@@ -143,17 +144,20 @@ def _check_history(target: str, access: Access) -> None:
 
 
 def _profiles(session: pytest.Session) -> Collection[str] | None:
-    """That a device is needed of besides `reference`; None means all: a test asks for sessions."""
+    """Returns the profiles of the devices that a run needs besides `reference`.
+
+    None means all: a test with the session fixture may open a session of any profile.
+    """
     functions = [item for item in session.items if isinstance(item, pytest.Function)]
     if any(SESSION_FIXTURE in function.fixturenames for function in functions):
         return None
-    is_tried = _given(session.config, "target") == ITSELF
+    is_tried = _given(session.config, "target") == SERVICE_UNDER_TEST
     cases = [item.case for item in session.items if isinstance(item, CaseItem)]
     return {case.profile for case in cases} if is_tried else ()
 
 
-def _terms(config: pytest.Config) -> Terms:
-    return Terms(
+def _session_options(config: pytest.Config) -> SessionOptions:
+    return SessionOptions(
         accuracy=ACCURACIES[_given(config, "accuracy")],
         documented_rules=DOCUMENTED_RULES[_given(config, "documented-rules")],
     )
@@ -163,19 +167,21 @@ def _given(config: pytest.Config, option: str) -> str:
     return str(config.getoption(f"--opserve-{option}") or "")
 
 
-def report(here: Held, target: str) -> None:
-    """Adds what was judged to the history of the service; ends pytest with 2 where that fails."""
-    if here.header is None:
+def report(state: RunState, target: str) -> None:
+    """Adds the results to the history of the service; if that fails, ends pytest with 2."""
+    if state.header is None:
         return
-    record = RunRecord(header=here.header, results=tuple(here.results.values()))
+    record = RunRecord(header=state.header, results=tuple(state.results.values()))
     try:
-        send_or_keep(record, target, here.access, None)
+        send_or_keep(record, target, state.access, None)
     except InfrastructureError as error:
         pytest.exit(str(error), returncode=_INFRASTRUCTURE)
 
 
-def _begin(here: Held, suite: Suite, cases: Sequence[Case], target: str) -> None:
-    contracts = contracts_of(here.access)
-    header = header_of(suite, cases, target=target, contracts=contracts, terms=here.terms)
-    here.trial = make_trial(Setup(header=header, access=here.access, timeout_s=_TIMEOUT_S))
-    here.header = header
+def _begin(state: RunState, suite: Suite, cases: Sequence[Case], target: str) -> None:
+    contracts = contracts_of(state.access)
+    header = header_of(
+        suite, cases, target=target, contracts=contracts, session_options=state.session_options
+    )
+    state.trial = make_trial(Setup(header=header, access=state.access, timeout_s=_TIMEOUT_S))
+    state.header = header

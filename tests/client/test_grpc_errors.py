@@ -5,7 +5,7 @@ import grpc.aio
 import pytest
 
 from opserve_client import AclrtError, CallTimedOut, OpserveError, ServiceUnreachable
-from opserve_client.errors import WORTH_RESUMING
+from opserve_client.errors import RESUMABLE
 from opserve_client.wire.grpc_errors import from_rpc_error
 
 
@@ -29,5 +29,5 @@ def test_an_upload_resumes_only_after_a_broken_connection(
 ) -> None:
     error = from_rpc_error(failed(code, details), address="127.0.0.1:1")
     assert type(error) is kind
-    assert (error.code in WORTH_RESUMING) is resumed
+    assert (error.code in RESUMABLE) is resumed
     assert "127.0.0.1:1" in error.message

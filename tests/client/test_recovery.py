@@ -22,7 +22,7 @@ from opserve_client import (
     SessionLost,
 )
 from opserve_client.conform.on_device import plan_on, run_on
-from opserve_client.conform.targets.device import Sessions, Terms
+from opserve_client.conform.targets.device import SessionOptions, Sessions
 from opserve_client.recovery import LONGEST_PAUSE_S, RECOVERY_S
 from opserve_client.transports import AsyncMemoryTransport, MemoryTransport
 from opserve_client.wire.methods import Method
@@ -152,11 +152,11 @@ def test_a_session_that_was_released_is_not_opened_again(
 
 
 def test_conform_ends_with_its_session_that_was_released(client: Client, fake: FakeService) -> None:
-    sessions = Sessions(client, Terms())
+    sessions = Sessions(client, SessionOptions())
     sessions.on("ascend910b")
     fake.release()
     with pytest.raises(SessionLost, match="it was released"):
-        sessions.carry_out("ascend910b", lambda session: session.allocate(8))
+        sessions.run("ascend910b", lambda session: session.allocate(8))
     assert len(fake.openings) == 1
     sessions.close()
 
@@ -196,23 +196,23 @@ async def test_calls_that_run_at_once_open_one_session_again(fake: FakeService) 
 
 def test_conform_continues_in_a_new_session(client: Client, fake: FakeService) -> None:
     pauses: list[float] = []
-    sessions = Sessions(client, Terms(accuracy="fast"), sleep=pauses.append)
+    sessions = Sessions(client, SessionOptions(accuracy="fast"), sleep=pauses.append)
 
     def work(session: Session) -> str:
         session.allocate(8).write(b"12345678")
         return session.name
 
-    assert sessions.carry_out("ascend910b", work) == "5e55"
+    assert sessions.run("ascend910b", work) == "5e55"
     fake.restart()
     fake.failures["OpenSession"] = [refusal(507901, "service", "away") for _ in range(5)]
-    assert sessions.carry_out("ascend910b", work) == "5e551"
+    assert sessions.run("ascend910b", work) == "5e551"
     assert {opening.accuracy for opening in fake.openings} == {fake.openings[0].accuracy}
     fake.failures["Allocate"] = [refusal(207001, "memory", 8)]
     with pytest.raises(OpserveError, match="207001"):
-        sessions.carry_out("ascend910b", work)
+        sessions.run("ascend910b", work)
     fake.failures["Allocate"] = [refusal(507901, "service", "away") for _ in range(1000)]
     with pytest.raises(ServiceUnreachable):
-        sessions.carry_out("ascend910b", work)
+        sessions.run("ascend910b", work)
     assert RECOVERY_S <= sum(pauses) <= 2 * RECOVERY_S
     sessions.close()
 
@@ -242,19 +242,19 @@ each_try = pytest.mark.parametrize("work", TRIES.values(), ids=TRIES)
 def test_a_case_whose_batch_the_service_did_not_answer_is_tried_again(
     client: Client, fake: FakeService, work: Try
 ) -> None:
-    sessions = Sessions(client, Terms(), sleep=lambda _: None)
+    sessions = Sessions(client, SessionOptions(), sleep=lambda _: None)
     fake.failures["Submit"] = [refusal(507901, "service", "away") for _ in range(ATTEMPTS)]
-    assert isinstance(sessions.carry_out("ascend910b", work), Ran)
+    assert isinstance(sessions.run("ascend910b", work), Ran)
 
 
 @each_try
 def test_a_case_whose_session_was_lost_is_tried_in_a_new_one(
     client: Client, fake: FakeService, work: Try
 ) -> None:
-    sessions = Sessions(client, Terms(), sleep=lambda _: None)
+    sessions = Sessions(client, SessionOptions(), sleep=lambda _: None)
     sessions.on("ascend910b")
     fake.restart()
-    assert isinstance(sessions.carry_out("ascend910b", work), Ran)
+    assert isinstance(sessions.run("ascend910b", work), Ran)
     assert len(fake.openings) == 2
 
 
@@ -263,9 +263,9 @@ def test_a_case_whose_session_was_lost_is_tried_in_a_new_one(
 def test_a_case_whose_phase_one_may_succeed_later_is_tried_again(
     client: Client, fake: FakeService, work: Try, code: int
 ) -> None:
-    sessions = Sessions(client, Terms(), sleep=lambda _: None)
+    sessions = Sessions(client, SessionOptions(), sleep=lambda _: None)
     fake.failures["get_workspace_size"] = [refusal(code, "service", "drains")]
-    assert isinstance(sessions.carry_out("ascend910b", work), Ran)
+    assert isinstance(sessions.run("ascend910b", work), Ran)
 
 
 @each_try
@@ -290,9 +290,9 @@ def test_a_refusal_of_phase_one_is_the_outcome_of_its_case(
 def test_conform_continues_although_a_lost_session_cannot_be_closed(
     client: Client, fake: FakeService
 ) -> None:
-    sessions = Sessions(client, Terms(), sleep=lambda _: None)
-    assert sessions.carry_out("ascend910b", lambda session: session.name) == "5e55"
+    sessions = Sessions(client, SessionOptions(), sleep=lambda _: None)
+    assert sessions.run("ascend910b", lambda session: session.name) == "5e55"
     fake.restart()
     fake.failures["CloseSession"] = [refusal(507901, "connection", "broken")]
-    assert isinstance(sessions.carry_out("ascend910b", TRIES["at once"]), Ran)
+    assert isinstance(sessions.run("ascend910b", TRIES["at once"]), Ran)
     assert sessions.on("ascend910b").name == "5e551"

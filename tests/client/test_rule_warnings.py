@@ -24,7 +24,7 @@ from opserve_client.conform.on_device import plan_on, run_on
 from opserve_client.conform.record import read_record, write_record
 from opserve_client.conform.show import show_summary
 from opserve_client.conform.summary import Summary
-from opserve_client.conform.targets.device import Sessions, Terms
+from opserve_client.conform.targets.device import SessionOptions, Sessions
 from opserve_client.transports import AsyncMemoryTransport
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.conformance.target import Ran
@@ -132,11 +132,11 @@ def test_a_case_keeps_the_broken_rules_of_its_call(warned: Session, rows: int) -
 
 
 def test_cases_run_with_the_defaults_of_a_session(client: Client, fake: FakeService) -> None:
-    sessions = Sessions(client, Terms())
+    sessions = Sessions(client, SessionOptions())
     sessions.on("ascend910b")
     assert (fake.opened.accuracy, fake.opened.documented_rules) == ("", "")
     assert "SetDeterministicLevel" not in fake.calls
-    other = Sessions(client, Terms(accuracy="fast", documented_rules="warn"))
+    other = Sessions(client, SessionOptions(accuracy="fast", documented_rules="warn"))
     other.on("ascend910b")
     assert (fake.opened.accuracy, fake.opened.documented_rules) == ("fast", "warn")
 
@@ -152,7 +152,7 @@ def test_a_record_and_its_summary_report_the_terms_and_the_broken_rules(
     assert (again.header.accuracy, again.header.documented_rules) == ("fast", "warn")
     assert [one.warnings for one in again.results] == [("bias_sizes: given [4]",), ()]
     show_summary(Summary(record=again), as_json=False)
-    assert "page rules broken by accepted calls: 1" in capsys.readouterr().out
+    assert "accepted calls that break a rule of the vendor's page: 1" in capsys.readouterr().out
     summary = Summary(record=again).to_json()
     assert (summary["accuracy"], summary["documented_rules"]) == ("fast", "warn")
     assert summary["warnings"] == [{"case": first.case.id, "warnings": ["bias_sizes: given [4]"]}]

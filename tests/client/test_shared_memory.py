@@ -1,4 +1,4 @@
-"""What the client makes of a lane: mappings, or streams without a word."""
+"""Shared memory in the client: mappings, or streams after a failure."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ SESSION = "5e" * 16
 TOKEN = "70" * 16
 SIZE = 8192
 ANSWER = struct.Struct("!BQQQQ")
-OTHER_END = "other end of a lane"
+OTHER_END = "other end of the transport"
 
 
 def memory(*, sealed: bool = True) -> int:
@@ -32,7 +32,7 @@ def memory(*, sealed: bool = True) -> int:
 
 @contextmanager
 def service(answers: Sequence[tuple[bytes, int | None]]) -> Generator[SharedMemory]:
-    """A lane whose other end gives these answers, and closes their descriptors."""
+    """A transport whose other end gives these answers, and closes their descriptors."""
     name = secrets.token_hex(16)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(f"\0opserve-{name}")
@@ -87,7 +87,7 @@ def test_two_buffers_of_a_slab_share_one_mapping() -> None:
         assert os.pread(fd, 1, 256) == b"\x2a"
         transport.close()
         assert transport.find(1) is Unmapped.NEVER
-        assert one.content[256] == 42, "a view outlives its lane"
+        assert one.content[256] == 42, "a view outlives its transport"
         del one, two
     assert descriptors() == before
     os.close(fd)

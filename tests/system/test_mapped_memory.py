@@ -151,7 +151,7 @@ async def test_a_service_without_shared_memory_carries_bytes_by_streams() -> Non
 def test_a_wrong_session_and_token_map_nothing(service: Addresses) -> None:
     with Client(service.grpc) as client, client.open_session() as session:
         buffer = session.allocate(LARGE)
-        transport = session._calls._lane
+        transport = session._calls._shared_memory
         assert transport._address is not None
         name = transport._address.removeprefix("\0opserve-")
         assert SharedMemory(name, "0" * 32, "0" * 32).find(buffer.handle) is Unmapped.NEVER

@@ -1,4 +1,4 @@
-"""Administration: tenants, keys, certificates, usage and audit, for whoever has the scope admin."""
+"""Administration of tenants, keys, certificates, usage and audit; needs the scope "admin"."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,10 +9,10 @@ from opserve_client.wire import admin_methods as methods
 
 
 class AsyncAdmin:
-    """What an administrator may do; see AsyncClient.admin.
+    """The calls of an administrator; see AsyncClient.admin.
 
-    Every call is in the service's audit; a change is in force when its call returns. What would
-    leave nobody who can administer is refused (507000) unless `force`.
+    The service audits every call. A change is in force when its call returns. A change after which
+    no caller could administer the service is rejected (507000), except with `force`.
     """
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -30,12 +30,13 @@ class AsyncAdmin:
 
         Args:
             name: 1 to 63 lower case letters, digits and hyphens.
-            weight: Its share of a device beside others, 1 to 1000; None means 1.
-            priority_limit: Greatest priority it may ask for; None means 0.
+            weight: Share of a device relative to other tenants, 1 to 1000; None means 1.
+            priority_limit: Greatest priority of its session requests; None means 0.
             quota: Limits by resource: {"sessions": 4, "device_seconds_per_day": 3600.0}.
 
         Raises:
-            AclrtError: 507000, the name is, or was, another's; 107000, something is out of bounds.
+            AclrtError: 507000, another tenant has or had the name; 107000, a value is out of
+                bounds.
         """
         request = request_of(
             admin.CreateTenantRequest,
@@ -47,12 +48,12 @@ class AsyncAdmin:
         return (await self._connection.call(methods.CREATE_TENANT, request)).tenant
 
     async def list_tenants(self) -> list[admin.Tenant]:
-        """All tenants, by name."""
+        """Returns all tenants, sorted by name."""
         request = admin.ListTenantsRequest()
         return list((await self._connection.call(methods.LIST_TENANTS, request)).tenants)
 
     async def get_tenant(self, name: str) -> admin.GetTenantResponse:
-        """A tenant, and what it uses now."""
+        """Returns a tenant and its current use of each resource."""
         request = request_of(admin.GetTenantRequest, tenant=named(name, parameter="name"))
         return await self._connection.call(methods.GET_TENANT, request)
 
@@ -66,15 +67,15 @@ class AsyncAdmin:
         quota: Mapping[str, float | None] | None = None,
         force: bool = False,
     ) -> admin.Tenant:
-        """Changes what is given, and leaves the rest.
+        """Changes the given properties of a tenant; None keeps a property.
 
         Args:
-            name: Of the tenant.
-            weight: Its share of a device beside others, 1 to 1000.
-            priority_limit: Greatest priority it may ask for.
-            disabled: Whether its keys are refused; its sessions are closed.
-            quota: Limits by resource; None for a resource lifts its limit.
-            force: Even if nobody can administer then.
+            name: Name of the tenant.
+            weight: Share of a device relative to other tenants, 1 to 1000.
+            priority_limit: Greatest priority of its session requests.
+            disabled: Whether to reject its keys; True also closes its sessions.
+            quota: Limits by resource; None for a resource removes its limit.
+            force: Whether to allow a change after which no caller can administer the service.
         """
         limits, lifted = limits_and_lifted(quota)
         request = request_of(
@@ -90,7 +91,7 @@ class AsyncAdmin:
         return (await self._connection.call(methods.UPDATE_TENANT, request)).tenant
 
     async def delete_tenant(self, name: str, *, force: bool = False) -> None:
-        """Ends a tenant, its keys and its sessions; nobody else gets its name."""
+        """Deletes a tenant, its keys and its sessions; its name is never used again."""
         request = request_of(
             admin.DeleteTenantRequest, tenant=named(name, parameter="name"), force=force
         )
@@ -104,13 +105,13 @@ class AsyncAdmin:
         scopes: Sequence[str] = ("operate",),
         lifetime_s: float | None = None,
     ) -> admin.CreateKeyResponse:
-        """Makes an API key, whose text is told this once.
+        """Creates an API key; only this answer contains its text.
 
         Args:
-            tenant: Whose.
-            principal: Who calls with it, within the tenant; has two live keys at most.
+            tenant: Tenant of the key.
+            principal: Name of the caller within the tenant; has at most two valid keys.
             scopes: "operate", "metrics", "admin".
-            lifetime_s: Seconds until it expires; None means never.
+            lifetime_s: Seconds until the key expires; None means never.
         """
         request = request_of(
             admin.CreateKeyRequest,
@@ -122,24 +123,24 @@ class AsyncAdmin:
         return await self._connection.call(methods.CREATE_KEY, request)
 
     async def list_keys(self, tenant: str = "") -> list[admin.Key]:
-        """Keys of a tenant or of all, also revoked and expired ones, the oldest first."""
+        """Returns the keys of a tenant or of all, with revoked and expired ones, oldest first."""
         request = request_of(admin.ListKeysRequest, tenant=tenant)
         return list((await self._connection.call(methods.LIST_KEYS, request)).keys)
 
     async def revoke_key(self, key: str, *, force: bool = False) -> admin.Key:
-        """Ends a key for good, by its id; it is refused from the next call on."""
+        """Revokes a key by its id: the service rejects it from the next call on."""
         request = request_of(admin.RevokeKeyRequest, key=named(key, parameter="key"), force=force)
         return (await self._connection.call(methods.REVOKE_KEY, request)).key
 
     async def add_certificate(
         self, subject: str, *, tenant: str, principal: str, scopes: Sequence[str] = ("operate",)
     ) -> admin.Certificate:
-        """Says whose a client certificate is.
+        """Assigns a client certificate to a tenant.
 
         Args:
             subject: "CN=ci,O=Farm", "URI:spiffe://farm/ci" or "DNS:ci.farm".
-            tenant: Whose.
-            principal: Who calls with it, within the tenant.
+            tenant: Tenant of the certificate.
+            principal: Name of the caller within the tenant.
             scopes: "operate", "metrics", "admin".
         """
         request = request_of(
@@ -152,25 +153,25 @@ class AsyncAdmin:
         return (await self._connection.call(methods.ADD_CERTIFICATE, request)).certificate
 
     async def list_certificates(self, tenant: str = "") -> list[admin.Certificate]:
-        """Certificates of a tenant or of all."""
+        """Returns the certificates of a tenant or of all."""
         request = request_of(admin.ListCertificatesRequest, tenant=tenant)
         answer = await self._connection.call(methods.LIST_CERTIFICATES, request)
         return list(answer.certificates)
 
     async def remove_certificate(self, subject: str, *, force: bool = False) -> None:
-        """Forgets a certificate."""
+        """Removes a certificate: the service rejects it from the next call on."""
         request = request_of(admin.RemoveCertificateRequest, subject=subject, force=force)
         await self._connection.call(methods.REMOVE_CERTIFICATE, request)
 
     async def list_usage(
         self, tenant: str = "", *, first_day: str = "", last_day: str = ""
     ) -> list[admin.UsageRow]:
-        """Device time by day, tenant and profile.
+        """Returns device time in seconds by day, tenant and profile.
 
         Args:
-            tenant: Whose; "" means everybody's.
-            first_day: In UTC, "2026-11-21"; "" means six days before the last one.
-            last_day: The same; "" means today.
+            tenant: Name of a tenant; "" means all.
+            first_day: First day in UTC, "2026-11-21"; "" means six days before the last one.
+            last_day: Last day in UTC; "" means today.
         """
         request = request_of(
             admin.ListUsageRequest,
@@ -190,15 +191,15 @@ class AsyncAdmin:
         cursor: str = "",
         limit: int = 0,
     ) -> admin.ListAuditResponse:
-        """A page of calls of administration and of refused callers, the newest first.
+        """Returns a page of administration calls and rejected calls, newest first.
 
         Args:
-            tenant: Whose; "" means callers that nobody knows, None everybody.
-            outcome: "OK", or what an API refused it with: "UNAUTHENTICATED", "401".
-            since: Not earlier than this, seconds since 1970.
-            until: Earlier than this.
-            cursor: Of the page before this one; "" means the newest.
-            limit: Entries at most, up to 1000; 0 means 100.
+            tenant: Name of a tenant; "" means unauthenticated callers, None all callers.
+            outcome: "OK", or the status of the API: "UNAUTHENTICATED" over gRPC, "401" over REST.
+            since: Earliest time in seconds since 1970.
+            until: End of the time span, exclusive, in seconds since 1970.
+            cursor: Cursor of the previous page; "" means the first page.
+            limit: Greatest number of entries, up to 1000; 0 means 100.
         """
         request = request_of(
             admin.ListAuditRequest,
@@ -212,17 +213,17 @@ class AsyncAdmin:
         return await self._connection.call(methods.LIST_AUDIT, request)
 
     async def list_sessions(self, tenant: str = "") -> list[admin.SessionInfo]:
-        """Who has which session, those of a tenant or of all; an id is no session's name."""
+        """Returns the open sessions of a tenant or of all, by ids that grant no access to them."""
         request = request_of(admin.ListSessionsRequest, tenant=tenant)
         return list((await self._connection.call(methods.LIST_SESSIONS, request)).sessions)
 
     async def release_session(self, session_id: str, *, force: bool = False) -> None:
-        """Ends a session by its id; one that works (507000) only with force."""
+        """Ends a session by its id; a session with unfinished work needs `force` (507000)."""
         session_id = named(session_id, parameter="session_id")
         request = request_of(admin.ReleaseSessionRequest, id=session_id, force=force)
         await self._connection.call(methods.RELEASE_SESSION, request)
 
     async def get_activity(self) -> admin.GetActivityResponse:
-        """What devices and tenants do now."""
+        """Returns the current activity of devices and tenants."""
         request = admin.GetActivityRequest()
         return await self._connection.call(methods.GET_ACTIVITY, request)

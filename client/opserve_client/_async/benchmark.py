@@ -1,4 +1,4 @@
-"""session.benchmark: a call that is planned and uploaded once, and run for its times."""
+"""session.benchmark: plan and upload a call once, run it repeatedly, return its kernel times."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -18,11 +18,12 @@ from opserve_client.benchmark import Benchmark
 from opserve_client.errors import OpserveError
 from opserve_client.operators import OperatorCall, check_owners, plain
 from opserve_client.rule_warnings import warn_of_results
-from opserve_client.run_batches import History, Prepared, first_error, planned_call, prepare
+from opserve_client.run_batches import DeviceObjects, Prepared, first_error, planned_call, prepare
 from opserve_client.wire import methods
 
 RUNS_PER_BATCH = 128
-"""Half of what a service remembers of a stream, unless it is set otherwise."""
+"""Half of the entries that a service keeps of a stream by default: each batch's times are read
+before the next one can displace them."""
 _MS_PER_S = 1e3
 
 
@@ -35,9 +36,9 @@ async def benchmark(
     min_repeat_ms: float,
     flush_cache: bool,
 ) -> Benchmark:
-    """Measures on a stream of its own, and frees what it made, also when it fails."""
+    """Measures on a new stream, and frees all objects that it created, also after a failure."""
     check_owners(call, calls)
-    prepared, made = prepare(plain(call)), History()
+    prepared, made = prepare(plain(call)), DeviceObjects()
     command = Command(create_stream=CreateStreamRequest(session=calls.session))
     stream = (await calls.make(methods.CREATE_STREAM, command)).stream
     try:
@@ -50,7 +51,7 @@ async def benchmark(
         try:
             await _free(calls, made, stream)
         except OpserveError as second:
-            error.add_note(f"What the benchmark had made is freed with the session: {second}")
+            error.add_note(f"Objects of the benchmark are freed with the session: {second}")
         raise
     await _free(calls, made, stream)
     return Benchmark(
@@ -60,11 +61,11 @@ async def benchmark(
 
 
 async def _placed(
-    calls: AsyncSessionCalls, prepared: Prepared, made: History, stream: int
+    calls: AsyncSessionCalls, prepared: Prepared, made: DeviceObjects, stream: int
 ) -> ExecuteRequest:
-    """Plans the call and fills its tensors; what runs it."""
+    """Plans the call and fills its tensors; returns the request that runs it."""
     commands, results = await calls.submit(lambda last: planned_call(prepared, last))
-    made.note(commands, results)
+    made.update(commands, results)
     warn_of_results(results)
     _check(results)
     executor = results[0].get_workspace_size.executor
@@ -77,7 +78,7 @@ async def _placed(
 
 
 class _Runs:
-    """Runs of one call on a stream that does nothing else."""
+    """Runs of one call on a stream without other work."""
 
     def __init__(self, calls: AsyncSessionCalls, execute: ExecuteRequest) -> None:
         self._calls = calls
@@ -86,14 +87,14 @@ class _Runs:
         self._fastest_ms = 0.0
 
     async def sample(self, min_repeat_ms: float) -> list[float]:
-        """Times of as many runs as last so long together, milliseconds each."""
+        """Runs the call until the kernel times add up to min_repeat_ms; returns them in ms."""
         times = await self.run(1 if min_repeat_ms <= 0 else self._count(min_repeat_ms))
         while (missing_ms := min_repeat_ms - sum(times)) > 0:
             times += await self.run(self._count(missing_ms))
         return times
 
     async def run(self, count: int) -> list[float]:
-        """Runs it so often; the times that the service still remembers, milliseconds each."""
+        """Runs the call `count` times; returns the kernel times that the service kept, in ms."""
         times: list[float] = []
         for start in range(0, count, RUNS_PER_BATCH):
             times += await self._batch(min(RUNS_PER_BATCH, count - start))
@@ -118,9 +119,9 @@ class _Runs:
         return times
 
 
-async def _free(calls: AsyncSessionCalls, made: History, stream: int) -> None:
+async def _free(calls: AsyncSessionCalls, made: DeviceObjects, stream: int) -> None:
     destroying = Command(destroy_stream=DestroyStreamRequest(stream=stream))
-    _check(await calls.send([*made.leftovers(), destroying]))
+    _check(await calls.send([*made.cleanup(), destroying]))
 
 
 def _check(results: Sequence[CommandResult]) -> None:

@@ -1,4 +1,4 @@
-"""The client: a connection to a service, over gRPC or REST."""
+"""Connections to a service, over gRPC or REST."""
 
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -18,8 +18,8 @@ from opserve_client import runtime_async
 from opserve_client._async.admin import AsyncAdmin
 from opserve_client._async.conformance import AsyncConformance
 from opserve_client._async.connection import AsyncConnection
-from opserve_client._async.opener import AsyncOpener
 from opserve_client._async.session import AsyncSession
+from opserve_client._async.session_opener import AsyncSessionOpener
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.access import Access, TlsFiles, access_to
 from opserve_client.arguments import (
@@ -48,25 +48,27 @@ _LARGEST_PRIORITY = 2**31 - 1
 
 
 class AsyncClient:
-    """A connection to a service; a context manager, which closes it.
+    """A connection to a service; a context manager that closes the connection.
 
     Args:
-        address: "127.0.0.1:50051" or "grpc://..." speaks gRPC, "http://..." speaks REST;
-            "grpcs://..." and "https://..." the same under TLS.
-        api_key: Says who calls; None means that of the variable OPSERVE_API_KEY, if there is one.
-        tls: Files of TLS, where those of the system do not do.
-        allow_plaintext: Whether a key may travel without TLS to another machine; None means that
-            of the variable OPSERVE_ALLOW_PLAINTEXT, by default no.
-        timeout_s: Longest that one call may take, seconds. The default is above the longest wait
-            of a service, 300 s; bulk bytes get a second more for each MiB.
-        recovery_s: Longest that `session.run` on arrays goes on while the service is away or is
-            restarted, seconds of pauses between attempts; None raises the first failure.
-        transport: Another way to the service, instead of the address.
-        sleep: Waits between attempts, seconds.
+        address: "127.0.0.1:50051" or "grpc://..." for gRPC, "http://..." for REST; "grpcs://..."
+            and "https://..." for the same under TLS.
+        api_key: API key of the caller; None means the environment variable OPSERVE_API_KEY, if it
+            is set.
+        tls: Certificates for TLS; None means those of the system.
+        allow_plaintext: Whether to send the API key to another machine without TLS; None means the
+            environment variable OPSERVE_ALLOW_PLAINTEXT, by default no.
+        timeout_s: Time limit of one call in seconds; bulk bytes add a second for each MiB. The
+            default is above the longest wait of a service, 300 s.
+        recovery_s: Seconds for which `session.run` on arrays retries while the service is
+            unreachable or restarts: the sum of the pauses between attempts. None raises the first
+            failure.
+        transport: Transport to use instead of the address.
+        sleep: Waits between attempts, in seconds.
 
     Attributes:
-        admin: Tenants, keys, usage and audit, for whoever has the scope admin.
-        conformance: Cases, what must come of them, and verdicts on outputs of others.
+        admin: Tenants, keys, usage and audit; needs the scope "admin".
+        conformance: Cases, their expected values, and verdicts on outputs of other implementations.
     """
 
     def __init__(  # noqa: PLR0913  # each by name
@@ -102,15 +104,15 @@ class AsyncClient:
         await self.close()
 
     async def list_devices(self) -> list[Device]:
-        """The devices of the service."""
+        """Returns the devices of the service, with their memory in bytes and their sessions."""
         return list((await self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
 
     async def get_usage(self) -> GetUsageResponse:
-        """What the caller's tenant uses now of each resource, and how much it may."""
+        """Returns the use and the limit of each resource of the caller's tenant."""
         return await self._connection.call(GET_USAGE, GetUsageRequest())
 
     async def list_operators(self, name: str = "") -> list[OperatorDescription]:
-        """Every operator, or one: its arguments, dtypes by profile, limits and errors.
+        """Returns one operator or all: arguments, dtypes by profile, limits and errors.
 
         Args:
             name: An operator's name or call, "im2col_backward" or "aclnnIm2colBackward"; "" means
@@ -136,33 +138,35 @@ class AsyncClient:
         accuracy: AccuracyName = "direct",
         documented_rules: DocumentedRulesName = "error",
         on_position: Callable[[Waiting], object] | None = None,
-    ) -> runtime_async.Opening[AsyncSession]:
-        """Leases a device; a context manager, which closes the session.
+    ) -> runtime_async.AwaitableContext[AsyncSession]:
+        """Leases a device; a context manager that closes the session.
 
         Args:
-            profile: What the device stands for, as opserve or as the vendor names it:
+            profile: The product that the device models, by opserve's or the vendor's name:
                 "ascend910b", "Ascend910B1" or "Atlas A2 training".
-            lease_s: Seconds without a sign of life after which the service closes the session;
-                None means the service's default. A heartbeat keeps the lease meanwhile.
-            workspace_limit_bytes: Bytes of workspace that a call is to need at most, by a slower
-                algorithm if one needs less, else as few as there can be; 0 means no limit.
-            tags: What the device must have, all of them; `list_devices` tells what there is.
-            priority: How far ahead this waits, up to the limit of the tenant.
-            wait_s: Longest wait for such a device, seconds; None means no wait.
-            exclusive: Whether nobody else may have a session on the device meanwhile.
-            exclusive_s: Seconds after which an exclusive session ends, whatever it does; None means
-                the service's limit.
+            lease_s: Seconds without a call after which the service closes the session; None means
+                the service's default. A heartbeat renews the lease until the session is closed.
+            workspace_limit_bytes: Greatest workspace of a call in bytes. Above it, a slower
+                algorithm with a smaller workspace is used, if there is one. 0 means no limit.
+            tags: Tags that the device must have; `list_devices` returns those of each device.
+            priority: Priority in the queue for a device; greater ones go first, up to the tenant's
+                limit.
+            wait_s: Longest wait for such a device in seconds; None means no wait.
+            exclusive: Whether the session excludes all others from the device.
+            exclusive_s: Seconds after which an exclusive session ends, even while it works; None
+                means the service's limit.
             accuracy: Error bound of every result: "direct", each by its own products, or "fast",
                 which also allows Winograd's algorithm.
             documented_rules: Answer to a call that breaks a rule which only the vendor's page
                 states: "error" rejects the call, "warn" accepts it and returns the broken rules as
                 warnings.
-            on_position: Told of the place in the line when the wait begins, and every few seconds.
+            on_position: Called with the position in the queue when the wait begins, and then every
+                5 s.
 
         Raises:
             AclrtError: 107001, the service has no such device; 207004, none is ready; 207005, none
-                has room, or the tenant has too many sessions; 207014, too many wait; 507046, the
-                wait is over.
+                has capacity, or the tenant has too many sessions; 207014, too many requests wait;
+                507046, the wait is over.
         """
         request = OpenSessionRequest(
             profile=text(profile, parameter="profile"),
@@ -180,39 +184,39 @@ class AsyncClient:
                 documented_rules, DOCUMENTED_RULES, parameter="documented_rules"
             ),
         )
-        # A service of the release before these fields rejects them over REST: defaults stay unsaid.
+        # A service of the previous release rejects these fields over REST: defaults are not sent.
         if accuracy == "direct":
             request.ClearField("accuracy")
         if documented_rules == "error":
             request.ClearField("documented_rules")
-        return runtime_async.opening(self._open_session(request, on_position))
+        return runtime_async.awaitable_context(self._open_session(request, on_position))
 
     async def list_waiting(self) -> list[Waiting]:
-        """The requests of the caller's tenant that wait for a device, in their order."""
+        """Returns the caller's tenant's requests for a session that wait, in queue order."""
         return list((await self._connection.call(LIST_WAITING, ListWaitingRequest())).waiting)
 
-    def resume_session(self, name: str) -> runtime_async.Opening[AsyncSession]:
-        """Goes on with a session within its lease, after a break or in another process.
+    def resume_session(self, name: str) -> runtime_async.AwaitableContext[AsyncSession]:
+        """Resumes a session within its lease, after a lost connection or in another process.
 
-        What it holds is there, and new handles go on above its last ones. Whoever had it before
-        must not go on with it too.
+        The session keeps its objects, and new handles are greater than its last ones. The program
+        that used the session before must not use it any more: both would choose the same handles.
 
         Args:
-            name: The session's secret name.
+            name: Name of the session, a secret.
 
         Raises:
-            AclrtError: 107017, its lease has ended, or there is no such session.
+            AclrtError: 107017, the lease has ended, or there is no such session.
         """
-        return runtime_async.opening(self._resume_session(name))
+        return runtime_async.awaitable_context(self._resume_session(name))
 
     async def close(self) -> None:
-        """Ends the connection, once; sessions that are open end with their lease."""
+        """Closes the connection; open sessions end with their leases."""
         await self._connection.close()
 
     async def _open_session(
         self, request: OpenSessionRequest, on_position: Callable[[Waiting], object] | None
     ) -> AsyncSession:
-        opener = AsyncOpener(self._connection, request, on_position)
+        opener = AsyncSessionOpener(self._connection, request, on_position)
         return AsyncSession(self._connection, await opener.open(), last=Handles(), opener=opener)
 
     async def _resume_session(self, name: str) -> AsyncSession:

@@ -1,4 +1,4 @@
-"""Conformance: whether outputs that another implementation computed are right."""
+"""Conformance: cases, expected values, verdicts on outputs, and runs of suites."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,34 +27,36 @@ from opserve_kernels.status import Status
 
 _PAGE = 1000
 _DIGESTS_PAY_BYTES = 256 * 2**10
-"""Of outputs: at 100 Mbit/s they take 20 ms, about as long as to ask whether they are needed."""
+"""Bytes of outputs from which digests are sent first: at 100 Mbit/s an upload of them takes 20 ms,
+about as long as the call that sends the digests."""
 
 
 class AsyncConformance:
-    """Cases, what must come of them, and verdicts; see AsyncClient.conformance.
+    """Cases, their expected values, and verdicts; see AsyncClient.conformance.
 
-    A case is named by its id in a suite, "smoke", "standard" or "exhaustive", that a seed makes.
-    A definition names a case that no suite has: JSON as in docs/reference/conformance-cases.md.
+    A case has an id in a suite, "smoke", "standard" or "exhaustive", which a seed determines. A
+    case of your own is a definition: JSON as in docs/reference/conformance-cases.md. Arrays of BF16
+    are arrays of uint16 with the same bits.
     """
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     async def list_suites(self) -> list[conformance.Suite]:
-        """The suites that the operators' contracts make."""
+        """Returns the suites that are generated from the operators' contracts."""
         request = conformance.ListSuitesRequest()
         return list((await self._connection.call(methods.LIST_SUITES, request)).suites)
 
     async def list_cases(
         self, suite: str = "standard", *, seed: int = 0, operator: str = "", match: str = ""
     ) -> list[conformance.CaseInfo]:
-        """Cases of a suite, in its order.
+        """Returns the cases of a suite, in the suite's order.
 
         Args:
-            suite: Its name.
-            seed: Of the shapes that are drawn.
-            operator: Only cases of this one; "" means all.
-            match: Only cases whose id, source or tag is like it (*, ?); "" means all.
+            suite: Name of the suite.
+            seed: Seed of the random shapes.
+            operator: Operator of the cases; "" means all.
+            match: Pattern (*, ?) for the id, source or tag of the cases; "" means all.
         """
         request = request_of(
             conformance.ListCasesRequest,
@@ -73,7 +75,7 @@ class AsyncConformance:
             request.cursor = page.cursor
 
     async def get_case(self, case: str, *, suite: str = "standard", seed: int = 0) -> str:
-        """The line of JSON that a suite has of a case."""
+        """Returns the definition of a case of a suite: one line of JSON."""
         request = request_of(
             conformance.GetCaseRequest,
             suite=named(suite, parameter="suite"),
@@ -85,14 +87,14 @@ class AsyncConformance:
     async def read_cases(
         self, form: str, lines: str, *, profile: str = "", fill: str = ""
     ) -> conformance.ReadCasesResponse:
-        """Definitions of the cases that lines make, and the lines that make none.
+        """Converts lines to definitions of cases; reports the lines that cannot be converted.
 
         Args:
             form: "benchdnn", problem strings; "miopen", command lines of MIOpenDriver; "json",
                 definitions.
-            lines: Up to 400 of them.
-            profile: Of the calls that problems and commands become; "" means ascend910b.
-            fill: How their inputs are filled, such as "normal"; "" means "integer".
+            lines: Up to 400 lines.
+            profile: Profile of the converted calls; "" means ascend910b.
+            fill: Distribution of the inputs, such as "normal"; "" means "integer".
 
         Raises:
             AclrtError: 100000, there is no such form, profile or fill.
@@ -105,7 +107,13 @@ class AsyncConformance:
     async def get_inputs(
         self, case: str, *, suite: str = "standard", seed: int = 0
     ) -> dict[str, Array]:
-        """The inputs of a case, in a suite or an own one; bits of BF16 are uint16."""
+        """Returns the inputs of a case by name.
+
+        Args:
+            case: Id of the case, or a definition.
+            suite: Suite of the id.
+            seed: Seed of the inputs.
+        """
         request = _of_case(conformance.GetInputsRequest, case, suite=suite, seed=seed)
         method = methods.GET_OWN_INPUTS if request.definition else methods.GET_INPUTS
         return unpacked(await self._connection.archive(method, request))
@@ -113,12 +121,15 @@ class AsyncConformance:
     async def get_golden(
         self, case: str, *, suite: str = "standard", seed: int = 0
     ) -> dict[str, Array]:
-        """What each output must be, "values.NAME", and "magnitudes.NAME" of its sums, float64.
+        """Returns the expected values of each output, in float64 and in the output's shape.
+
+        "values.NAME" has the values of an output, and "magnitudes.NAME" the sums of the absolute
+        values of its products.
 
         Args:
-            case: Its id, or the definition of an own one.
-            suite: That has the id.
-            seed: That the inputs are drawn by.
+            case: Id of the case, or a definition.
+            suite: Suite of the id.
+            seed: Seed of the inputs.
         """
         request = _of_case(conformance.GetGoldenRequest, case, suite=suite, seed=seed)
         method = methods.GET_OWN_GOLDEN if request.definition else methods.GET_GOLDEN
@@ -135,16 +146,17 @@ class AsyncConformance:
         standards: Sequence[str] = (),
         gates: Sequence[str] = (),
     ) -> conformance.VerifyResponse:
-        """The verdict on outputs of a case; of many bytes, those travel that the service lacks.
+        """Returns the verdict on outputs of a case; sends no large output that the service has.
 
         Args:
-            case: Its id, or the definition of an own one.
-            outputs: By name; those that are missing were not written.
-            suite: That has the id.
-            seed: That the inputs were drawn by.
-            code: The status that the call was refused with, its name or number; "" if it was not.
-            standards: Told beside the layers, such as "torch-assert-close".
-            gates: The same, and an output that one of them applies to fails unless it meets it.
+            case: Id of the case, or a definition.
+            outputs: Arrays by name; an output that is missing counts as not written.
+            suite: Suite of the id.
+            seed: Seed of the inputs.
+            code: Status code of a call that the kernel rejected, by name or number; "" if the call
+                succeeded.
+            standards: Standards to report beside the verdict, such as "torch-assert-close".
+            gates: Standards that decide: an output to which one applies must meet it.
 
         Raises:
             AclrtError: 107017, the suite has no such case; 100000, the definition is of no call
@@ -181,27 +193,27 @@ class AsyncConformance:
         accuracy: AccuracyName = "direct",
         documented_rules: DocumentedRulesName = "error",
     ) -> conformance.Run:
-        """Tries a suite on devices of the service; returns at once, and the run goes on.
+        """Starts a run of a suite on devices of the service, and returns at once.
 
         Args:
-            suite: Its name; with definitions, a name for them.
-            target: What the history calls that which is tried.
-            seed: That the suite is made and its inputs are drawn by.
-            profile: Only cases of this one; "" means of all.
-            operator: Only cases of this one; "" means of all.
-            match: Only cases whose id, source or tag is like it (*, ?); "" means all.
-            repeats: Equal calls of each case, whose bits must be equal, up to 10.
-            standards: Told beside the layers, by name.
-            gates: The same, and an output that one of them applies to fails unless it meets it.
-            deterministic_level: Of its sessions; "off" is what a session has by default.
-            definitions: Own cases instead of a suite's.
-            accuracy: Error bound of its sessions' results.
-            documented_rules: Answer of its sessions to a call that breaks a rule of the vendor's
-                page alone.
+            suite: Name of the suite; with definitions, a name for them.
+            target: Name of the run's target in the history.
+            seed: Seed of the suite and of the inputs.
+            profile: Profile of the cases; "" means all.
+            operator: Operator of the cases; "" means all.
+            match: Pattern (*, ?) for the id, source or tag of the cases; "" means all.
+            repeats: Calls of each case, up to 10; their results must be equal bit by bit.
+            standards: Standards to report beside the verdict, by name.
+            gates: Standards that decide: an output to which one applies must meet it.
+            deterministic_level: Deterministic level of the run's sessions.
+            definitions: Definitions of cases to run instead of a suite's cases.
+            accuracy: Error bound of results in the run's sessions.
+            documented_rules: Answer, in the run's sessions, to a call that breaks a rule of the
+                vendor's page alone.
 
         Raises:
-            AclrtError: 100000, a definition is none; 207012, too many runs of the tenant are at
-                work; 507901, the service has no store.
+            AclrtError: 100000, a definition is invalid; 207012, the tenant has too many active
+                runs; 507901, the service has no store.
         """
         request = request_of(
             conformance.RunSuiteRequest,
@@ -224,11 +236,11 @@ class AsyncConformance:
         return (await self._connection.call(methods.RUN_SUITE, request)).run
 
     async def get_run(self, run: str, *, wait_s: float = 0.0) -> conformance.Run:
-        """How far a run is, by its id.
+        """Returns a run and its progress.
 
         Args:
-            run: Its id.
-            wait_s: Waits for its end, so many seconds at most, up to 60.
+            run: Id of the run.
+            wait_s: Longest wait for the end of the run in seconds, up to 60.
         """
         request = request_of(
             conformance.GetRunRequest, run=named(run, parameter="run"), wait_s=wait_s
@@ -236,29 +248,29 @@ class AsyncConformance:
         return (await self._connection.call(methods.GET_RUN, request)).run
 
     async def cancel_run(self, run: str) -> conformance.Run:
-        """Ends a run; what is judged stays."""
+        """Cancels a run and keeps the results so far."""
         request = request_of(conformance.CancelRunRequest, run=named(run, parameter="run"))
         return (await self._connection.call(methods.CANCEL_RUN, request)).run
 
     async def list_runs(
         self, target: str = "", *, cursor: str = "", limit: int = 0
     ) -> conformance.ListRunsResponse:
-        """A page of the tenant's runs, the newest first.
+        """Returns a page of the tenant's runs, newest first.
 
         Args:
-            target: Only runs on this one; "" means on all.
-            cursor: Of the page before this one; "" means the newest.
-            limit: Runs at most, up to 200; 0 means 20.
+            target: Target of the runs; "" means all.
+            cursor: Cursor of the previous page; "" means the first page.
+            limit: Greatest number of runs, up to 200; 0 means 20.
         """
         request = request_of(conformance.ListRunsRequest, target=target, cursor=cursor, limit=limit)
         return await self._connection.call(methods.LIST_RUNS, request)
 
     async def list_results(self, run: str, *, status: str = "") -> list[conformance.CaseResult]:
-        """What became of a run's cases, in the suite's order.
+        """Returns the results of a run's cases, in the suite's order.
 
         Args:
-            run: Its id.
-            status: Only cases with this one, such as "FAILED"; "" means with any.
+            run: Id of the run.
+            status: Status of the results, such as "FAILED"; "" means all.
         """
         request = request_of(
             conformance.ListResultsRequest,
@@ -284,15 +296,15 @@ class AsyncConformance:
         seed: int = 0,
         tool: str = "",
     ) -> conformance.Run:
-        """Adds a run that was judged elsewhere to the history: all of it, or nothing.
+        """Adds a run that another program judged to the history, as a whole or not at all.
 
         Args:
-            results: In the suite's order; verdicts may be "".
-            target: What the history calls that which was tried.
-            suite: Its name, also of one that the service does not know.
-            digest: Of the whole suite: "sha256:" and 64 hexadecimal digits.
-            seed: That its inputs were drawn by.
-            tool: What judged.
+            results: Results in the suite's order; verdicts may be "".
+            target: Name of the run's target in the history.
+            suite: Name of the suite, which may be unknown to the service.
+            digest: Digest of the whole suite: "sha256:" and 64 hexadecimal digits.
+            seed: Seed of the inputs.
+            tool: Name and version of the program that judged.
 
         Raises:
             AclrtError: 207012, there are too many results or bytes; 507901, the service has no
@@ -309,11 +321,11 @@ class AsyncConformance:
         return (await self._connection.report(list(report_messages(request, results)))).run
 
     async def set_baseline(self, name: str, run: str) -> conformance.Baseline:
-        """Gives a name to a run that has ended, or a name to another run; it is not forgotten.
+        """Gives a finished run a name, or moves a name to another run; named runs do not expire.
 
         Args:
-            name: Wherever a run is asked for, it stands for this one.
-            run: Its id, or the name of another baseline.
+            name: Name, accepted wherever a call takes the id of a run.
+            run: Id of the run, or the name of another baseline.
         """
         request = request_of(
             conformance.SetBaselineRequest,
@@ -323,21 +335,21 @@ class AsyncConformance:
         return (await self._connection.call(methods.SET_BASELINE, request)).baseline
 
     async def list_baselines(self) -> list[conformance.Baseline]:
-        """The tenant's baselines by name."""
+        """Returns the tenant's baselines, sorted by name."""
         request = conformance.ListBaselinesRequest()
         return list((await self._connection.call(methods.LIST_BASELINES, request)).baselines)
 
     async def delete_baseline(self, name: str) -> conformance.Baseline:
-        """Takes a name away; its run stays as long as others of its age."""
+        """Deletes a name; its run then expires like others."""
         request = request_of(conformance.DeleteBaselineRequest, name=named(name, parameter="name"))
         return (await self._connection.call(methods.DELETE_BASELINE, request)).baseline
 
     async def compare_runs(self, before: str, now: str) -> conformance.CompareRunsResponse:
-        """How a run differs from an earlier one.
+        """Compares a run with an earlier one.
 
         Args:
-            before: The earlier one, by its id or the name of a baseline.
-            now: The other.
+            before: Id or baseline name of the earlier run.
+            now: Id or baseline name of the later run.
         """
         request = request_of(
             conformance.CompareRunsRequest,
@@ -349,9 +361,9 @@ class AsyncConformance:
     async def _verify_by_digests(
         self, request: conformance.VerifyRequest, arrays: Mapping[str, Array]
     ) -> conformance.VerifyResponse:
-        """Sends what the service lacks, and digests of the rest."""
+        """Sends digests of all outputs first, and then only the outputs that the service lacks."""
         digests = {name: digest_of(array) for name, array in arrays.items()}
-        question = conformance.SubmitOutputsRequest(
+        submission = conformance.SubmitOutputsRequest(
             suite=request.suite,
             case=request.case,
             seed=request.seed,
@@ -362,22 +374,23 @@ class AsyncConformance:
         )
         own = methods.SUBMIT_OWN_OUTPUTS
         method = own if request.definition else methods.SUBMIT_OUTPUTS
-        known = await self._connection.call(method, question)
-        if known.HasField("verified"):
-            return known.verified
-        lacking = {name: array for name, array in arrays.items() if name in known.missing}
+        answer = await self._connection.call(method, submission)
+        if answer.HasField("verified"):
+            return answer.verified
+        lacking = {name: array for name, array in arrays.items() if name in answer.missing}
         request.digests.update({n: digest for n, digest in digests.items() if n not in lacking})
         try:
             return await self._connection.verify(request, packed(lacking))
         except OpserveError as error:
             if error.code != Status.ACL_ERROR_RT_INVALID_HANDLE:
                 raise
-        request.ClearField("digests")  # the service has dropped outputs since
+        # Between the two calls the service dropped an output that it had: send all of them.
+        request.ClearField("digests")
         return await self._connection.verify(request, packed(arrays))
 
 
 def _of_case(kind: type[RequestT], case: str, *, suite: str, **others: object) -> RequestT:
-    """Of a case in a suite, or of an own one: no id begins with a brace."""
+    """Builds a request for an id or a definition: no id begins with a brace."""
     name = named(case, parameter="case")
     if name.lstrip().startswith("{"):
         return request_of(kind, definition=name, **others)

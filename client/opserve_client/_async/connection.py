@@ -1,4 +1,10 @@
-"""Calls with request ids, deadlines and safe retries: the one place for all three."""
+"""Calls with request ids, deadlines and safe retries.
+
+A retry of a call with a request id is safe: the service runs each id once, and answers a repeated
+id with the first answer. Without an id, a lost answer leaves open whether the call ran, so such
+calls are sent once. Reads and writes of ranges are idempotent: a read resumes at the first missing
+byte, a write at the first unconfirmed segment.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from itertools import count
@@ -20,10 +26,10 @@ from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamRespons
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.errors import (
-    WORTH_A_RETRY,
-    WORTH_RESUMING,
+    RESUMABLE,
+    RETRYABLE,
     OpserveError,
-    incomprehensible,
+    malformed_answer,
     unreachable,
 )
 from opserve_client.recovery import pause_s, recovery_pauses_s
@@ -32,10 +38,12 @@ from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 ATTEMPTS = 3
 TRANSFER_ATTEMPTS = 6
-"""Without a byte in between; they take 3 s, a tenth of the usual lease."""
+"""Failures in a row, without a byte in between, that end a transfer: 3 s, a tenth of the usual
+lease."""
 SEGMENT_BYTES = 32 * 2**20
-"""Bytes of an upload that are sent again at most when a connection breaks."""
+"""Greatest number of bytes of an upload that a broken connection causes to be sent again."""
 _SLOWEST_BYTES_PER_S = 2**20
+"""Transfer rate that time limits of bulk bytes assume."""
 
 
 class _RetrySafe(Protocol):
@@ -48,12 +56,12 @@ def _is_retry_safe(request: object) -> TypeIs[_RetrySafe]:
 
 
 class AsyncConnection:
-    """A transport, used with care.
+    """A transport with request ids, time limits and retries.
 
     Args:
-        transport: The way to the service.
-        timeout_s: Longest that a call may take; bulk bytes get a second more for each MiB.
-        recovery_s: Longest that whole calls go on while the service is away.
+        transport: Transport to the service.
+        timeout_s: Time limit of a call in seconds; bulk bytes add a second for each MiB.
+        recovery_s: Seconds for which whole calls are retried while the service is unreachable.
         sleep: Waits between attempts.
     """
 
@@ -72,9 +80,9 @@ class AsyncConnection:
         self.closed = False
 
     async def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Makes a call; one that has a request id is tried again when the service is away.
+        """Makes a call; retries it, if its message has a request id, on a transient error.
 
-        The id is a new one, unless the request brings one.
+        All attempts carry the same id: the id of the request, or a new one.
         """
         if not _is_retry_safe(request):
             return await self._call_once(method, request)
@@ -83,13 +91,16 @@ class AsyncConnection:
             try:
                 return await self._call_once(method, request)
             except OpserveError as error:
-                if self.closed or error.code not in WORTH_A_RETRY:
+                if self.closed or error.code not in RETRYABLE:
                     raise
             await self._sleep(pause_s(attempt))
         return await self._call_once(method, request)
 
     async def write(self, request: WriteRequest, data: memoryview) -> None:
-        """Copies bytes into a buffer, segment by segment; one that is lost is sent again."""
+        """Copies bytes into a buffer in segments, and sends a failed segment again.
+
+        The service confirms only whole uploads. Segments bound what a broken connection repeats.
+        """
         for start in range(0, max(len(data), 1), SEGMENT_BYTES):
             segment = data[start : start + SEGMENT_BYTES]
             place = WriteRequest(
@@ -106,14 +117,16 @@ class AsyncConnection:
                     await self._pause_or_give_up(error, failures)
 
     async def read(self, request: ReadRequest) -> memoryview:
-        """Copies bytes of a buffer to the host; after a failure goes on from what has come."""
+        """Copies bytes of a buffer to the host; resumes a failed read at the first missing byte."""
         content, received, failures = memoryview(b""), 0, 0
         rest = ReadRequest()
         rest.CopyFrom(request)
         while rest.size_bytes:
             try:
                 async for chunk in self._read_rest(rest):
-                    if not received:  # the service has said that there are so many bytes
+                    # Allocate at the first chunk: until then the size is the caller's claim, which
+                    # the service may reject.
+                    if not received:
                         content = np.empty(request.size_bytes, np.uint8).data
                     content[received : received + len(chunk)] = chunk
                     received += len(chunk)
@@ -125,42 +138,44 @@ class AsyncConnection:
                 rest.offset = request.offset + received
                 rest.size_bytes = request.size_bytes - received
         if received != request.size_bytes:
-            raise incomprehensible(f"read: {received} bytes came, not {request.size_bytes}")
+            raise malformed_answer(
+                f"read: given {received} bytes, allowed {request.size_bytes} bytes"
+            )
         return content
 
     def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
-        """Brings news of a stream as they come, until the service ends them."""
+        """Yields the entries of a stream as the service sends them, until the service ends."""
         return self._transport.watch(request)
 
     async def archive(self, method: Method[RequestT, ArchiveT], request: RequestT) -> bytes:
-        """Brings an .npz of conformance."""
+        """Downloads an .npz file of conformance."""
         self._check_open(method)
         pieces = self._transport.archive(method, request, timeout_s=self._timeout_s)
         return b"".join([piece async for piece in pieces])
 
     async def verify(self, request: VerifyRequest, data: memoryview) -> VerifyResponse:
-        """Carries an .npz of outputs to be judged."""
+        """Uploads an .npz file of outputs, and returns their verdict."""
         self._check_open(VERIFY)
         timeout_s = self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S
         return await self._transport.verify(request, data, timeout_s=timeout_s)
 
     async def report(self, messages: Sequence[ReportRunRequest]) -> ReportRunResponse:
-        """Carries a run that was judged elsewhere."""
+        """Uploads the results of a run that another program judged."""
         self._check_open(REPORT_RUN)
         size_bytes = sum(message.ByteSize() for message in messages)
         timeout_s = self._timeout_s + size_bytes / _SLOWEST_BYTES_PER_S
         return await self._transport.report(messages, timeout_s=timeout_s)
 
     def recovery_pauses_s(self) -> Iterator[float]:
-        """Pauses between attempts of a whole call; one that raises StopIteration is the last."""
+        """Yields the pauses between attempts of a whole call, in seconds."""
         return recovery_pauses_s(self._recovery_s)
 
     async def pause(self, pause_s: float) -> None:
-        """Waits so many seconds between two attempts."""
+        """Waits pause_s seconds between two attempts."""
         await self._sleep(pause_s)
 
     async def close(self) -> None:
-        """Ends the connection, if it has not ended."""
+        """Closes the connection; a closed one is no error."""
         if not self.closed:
             self.closed = True
             await self._transport.close()
@@ -182,6 +197,6 @@ class AsyncConnection:
         return self._transport.read(request, timeout_s=timeout_s)
 
     async def _pause_or_give_up(self, error: OpserveError, failures: int) -> None:
-        if self.closed or failures == TRANSFER_ATTEMPTS or error.code not in WORTH_RESUMING:
+        if self.closed or failures == TRANSFER_ATTEMPTS or error.code not in RESUMABLE:
             raise error
         await self._sleep(pause_s(failures))

@@ -1,4 +1,4 @@
-"""Device memory: buffers, and tensors that lie in them."""
+"""Device memory: buffers, and tensors in them."""
 
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ from opserve.v1.memory_service_pb2 import (
     WriteRequest,
 )
 from opserve_client._async.session_calls import AsyncSessionCalls
-from opserve_client.arguments import LARGEST_UINT32, host_bytes, own, unsigned
+from opserve_client.arguments import LARGEST_UINT32, host_bytes, session_object, unsigned
 from opserve_client.arguments import array as array_of
 from opserve_client.data_types import numpy_dtype
 from opserve_client.errors import invalid_argument
@@ -32,15 +32,15 @@ HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array"
 
 
 class AsyncBuffer:
-    """Device memory of a session. Make one with session.allocate.
+    """Device memory of a session. `session.allocate` returns one.
 
-    Errors of every method: AclrtError 107017 the buffer is freed or its session closed, 107000 a
-    range that leaves it.
+    Every method raises AclrtError 107017 if the buffer is freed or its session closed, and 107000
+    if a range exceeds the buffer.
 
     Attributes:
         owner: The calls of its session.
-        handle: Its number within the session.
-        size_bytes: Its size.
+        handle: Handle within the session.
+        size_bytes: Size in bytes.
     """
 
     def __init__(self, owner: AsyncSessionCalls, *, handle: int, size_bytes: int) -> None:
@@ -53,19 +53,25 @@ class AsyncBuffer:
         return f"<{type(self).__name__} {self.handle}: {self.size_bytes} bytes>"
 
     async def map(self) -> Array:
-        """The bytes themselves as an array of uint8, without a copy, on the service's own host.
+        """Maps the buffer into this process, on the service's host: a uint8 array of size_bytes.
 
-        It waits for queued work on the buffer. From then on both sides see each other's changes at
-        once, so synchronise what a stream writes before you read it, and change nothing that queued
-        work reads. The array must not be used after the buffer is freed or its session closed.
+        The method waits for queued work on the buffer. After that, client and device see each
+        other's changes at once: synchronise a stream before you read what it writes, and change
+        nothing that queued work reads. Do not use the array after the buffer is freed or its
+        session closed.
 
         Raises:
-            AclrtError: 207000, the service runs on another host or lets nobody map its memory.
+            AclrtError: 207000, the service runs on another host or has shared memory disabled.
         """
         return await self.owner.map(self.handle)
 
     async def write(self, data: HostBytes, *, offset: int = 0) -> None:
-        """Copies host bytes, or an array's elements in row-major order, to `offset` bytes on."""
+        """Copies host bytes, or an array's elements in row-major order, into the buffer.
+
+        Args:
+            data: The bytes, or a NumPy array of any dtype and shape.
+            offset: Bytes from the start of the buffer.
+        """
         content = (
             bytes_of(data) if isinstance(data, np.ndarray) else host_bytes(data, parameter="data")
         )
@@ -73,13 +79,16 @@ class AsyncBuffer:
         await self.owner.write(WriteRequest(buffer=self.handle, offset=start), content)
 
     async def read(self, *, offset: int = 0, size_bytes: int | None = None) -> bytes:
-        """Copies bytes to the host: size_bytes of them, or all from `offset` on."""
+        """Copies size_bytes bytes from `offset` on to the host; None means all the rest."""
         start, size = _range(self, offset, size_bytes, parameter="offset")
         request = ReadRequest(buffer=self.handle, offset=start, size_bytes=size)
         return (await self.owner.read(request)).tobytes()
 
     async def fill(self, value: int, *, offset: int = 0, size_bytes: int | None = None) -> None:
-        """Sets size_bytes bytes, or all from `offset` on, to a value of 0 to 255 (aclrtMemset)."""
+        """Sets size_bytes bytes from `offset` on to a value of 0 to 255 (aclrtMemset).
+
+        None for size_bytes means all the rest.
+        """
         start, size = _range(self, offset, size_bytes, parameter="offset")
         request = FillRequest(
             session=self.owner.session,
@@ -98,8 +107,15 @@ class AsyncBuffer:
         source_offset: int = 0,
         size_bytes: int | None = None,
     ) -> None:
-        """Copies bytes of another buffer: size_bytes of them, or all from source_offset on."""
-        own(source, AsyncBuffer, self.owner, parameter="source")
+        """Copies size_bytes bytes of another buffer into this one; None means all the rest.
+
+        Args:
+            source: Buffer of the same session to copy from.
+            offset: Bytes from the start of this buffer.
+            source_offset: Bytes from the start of the source.
+            size_bytes: Number of bytes; None means all from source_offset on.
+        """
+        session_object(source, AsyncBuffer, self.owner, parameter="source")
         start, size = _range(source, source_offset, size_bytes, parameter="source_offset")
         request = CopyRequest(
             session=self.owner.session,
@@ -112,20 +128,20 @@ class AsyncBuffer:
         await self.owner.call(COPY, request)
 
     async def free(self) -> None:
-        """Ends the buffer; its memory returns when queued work that uses it is done."""
+        """Frees the buffer; its memory is reused after the queued work that uses it."""
         request = FreeRequest(session=self.owner.session, buffer=self.handle)
         await self.owner.call(FREE, request)
 
 
 class AsyncTensor:
-    """A strided view of elements in a buffer. Make one with session.upload, empty or tensor.
+    """A strided view of elements in a buffer. `session.upload`, `empty` and `tensor` return one.
 
     Attributes:
         owner: The calls of its session.
-        spec: Shape, dtype, format and place.
-        buffer: The memory behind it; None is a null pointer.
-        format_follows_call: Whether the format is a default, in whose place a call takes that of
-            its arrays.
+        spec: Shape, dtype, format, strides and offset.
+        buffer: The viewed memory; None is a null pointer.
+        format_follows_call: Whether the format is a default, which a call replaces by the format
+            of its arrays.
     """
 
     def __init__(
@@ -152,17 +168,20 @@ class AsyncTensor:
         return self.spec.shape
 
     async def download(self) -> Array:
-        """The elements of the view as an array of its own (BF16 as ml_dtypes.bfloat16)."""
+        """Copies the elements of the view to a new array of its shape.
+
+        Elements of BF16 have the dtype `ml_dtypes.bfloat16`.
+        """
         return elements_of(self.spec, await self._read_span())
 
     async def upload(self, array: Array) -> None:
-        """Sets the elements of the view; what lies between them stays as it is.
+        """Sets the elements of the view; bytes between them keep their values.
 
         Args:
             array: Elements of the view's shape and dtype.
 
         Raises:
-            AclnnError: 161002, another shape or dtype.
+            AclnnError: 161002, the array has another shape or dtype.
         """
         dtype = numpy_dtype(self.spec.dtype)
         array = array_of(array, parameter="array")
@@ -188,7 +207,7 @@ class AsyncTensor:
 def _range(
     buffer: AsyncBuffer, offset: int, size_bytes: int | None, *, parameter: str
 ) -> tuple[int, int]:
-    """Where a range of a buffer starts, and its bytes: all the rest where none are given."""
+    """Returns the start and the bytes of a range; None for size_bytes means all the rest."""
     start = unsigned(offset, parameter=parameter)
     if size_bytes is None:
         return start, max(buffer.size_bytes - start, 0)

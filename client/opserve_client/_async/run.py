@@ -1,4 +1,4 @@
-"""session.run: a whole call, arrays in and arrays out."""
+"""session.run: a whole call, from arrays to arrays."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from opserve_client.operators import OperatorCall, ResultT_co, check_owners, pla
 from opserve_client.rule_warnings import warn_of_results
 from opserve_client.run_batches import (
     SMALL_BYTES,
-    History,
+    DeviceObjects,
     Prepared,
     execute_and_wait,
     first_error,
@@ -22,34 +22,33 @@ from opserve_client.tensors import Array, elements_of, span_bytes
 
 
 async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> ResultT_co:
-    """Runs a call on the default stream and frees what it made, also when it fails."""
+    """Runs a call on the default stream, and frees all objects it created, also after a failure."""
     check_owners(call, calls)
     call = plain(call)
-    prepared, history = prepare(call), History()
-    at_once = prepared.size_bytes <= SMALL_BYTES
+    prepared, made = prepare(call), DeviceObjects()
     try:
-        if at_once:
-            outputs = await _run_at_once(calls, prepared, history)
+        if prepared.size_bytes <= SMALL_BYTES:
+            outputs = await _run_in_one_batch(calls, prepared, made)
         else:
-            outputs = await _run_in_steps(calls, prepared, history)
+            outputs = await _run_in_steps(calls, prepared, made)
     except BaseException as error:
         try:
-            await _free(calls, history)
+            await _free(calls, made)
         except OpserveError as second:
-            error.add_note(f"What the call had made is freed with the session: {second}")
+            error.add_note(f"Objects of the call are freed with the session: {second}")
         raise
-    await _free(calls, history)
+    await _free(calls, made)
     return call.result(outputs)
 
 
-async def _run_at_once(
-    calls: AsyncSessionCalls, prepared: Prepared, history: History
+async def _run_in_one_batch(
+    calls: AsyncSessionCalls, prepared: Prepared, made: DeviceObjects
 ) -> Mapping[str, Array]:
     commands, results = await calls.submit(lambda last: whole_call(prepared, last))
-    history.note(commands, results)
+    made.update(commands, results)
     warn_of_results(results)
     error = first_error(results)
-    # A call without a workspace has none to free: the batch ends with the refusal of that.
+    # The last command frees the workspace. A call without one fails there, after all its outputs.
     if error and len(results) < len(commands):
         raise error
     read = iter([result.read.data for result in results if result.HasField("read")])
@@ -60,10 +59,10 @@ async def _run_at_once(
 
 
 async def _run_in_steps(
-    calls: AsyncSessionCalls, prepared: Prepared, history: History
+    calls: AsyncSessionCalls, prepared: Prepared, made: DeviceObjects
 ) -> Mapping[str, Array]:
     commands, results = await calls.submit(lambda last: planned_call(prepared, last))
-    history.note(commands, results)
+    made.update(commands, results)
     warn_of_results(results)
     error = first_error(results)
     if error:
@@ -79,7 +78,7 @@ async def _run_in_steps(
             await calls.write(WriteRequest(buffer=buffers[part.name]), part.data)
     executing = execute_and_wait(executor=executor, workspace=workspace)
     results = await calls.send(executing)
-    history.note(executing, results)
+    made.update(executing, results)
     error = first_error(results)
     if error:
         raise error
@@ -90,10 +89,11 @@ async def _run_in_steps(
     }
 
 
-async def _free(calls: AsyncSessionCalls, history: History) -> None:
-    leftovers = history.leftovers()
-    if leftovers:
-        results = await calls.send(leftovers)
+async def _free(calls: AsyncSessionCalls, made: DeviceObjects) -> None:
+    commands = made.cleanup()
+    if commands:
+        results = await calls.send(commands)
         error = first_error(results)
-        if error and len(results) <= len(history.buffers):
+        # An executor that phase two rejected is destroyed already: only a buffer's error counts.
+        if error and len(results) <= len(made.buffers):
             raise error

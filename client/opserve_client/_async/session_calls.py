@@ -1,4 +1,4 @@
-"""The calls of one session: they carry its name, and handles are made one call at a time."""
+"""The calls of one session, with its name and its handles."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -17,7 +17,7 @@ from opserve_client.errors import (
     not_mappable,
 )
 from opserve_client.handles import Handles, choose_handle
-from opserve_client.recovery import noting_loss
+from opserve_client.recovery import recording_loss
 from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
 from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
@@ -27,41 +27,48 @@ SMALL_BYTES = 64 * 2**10
 """Bytes up to which a call is as fast as a mapping."""
 _PAUSE_S = 0.005
 _PAUSES_LIMIT = 60_000
+"""Five minutes, the longest wait of a service by default."""
 
 
 class AsyncSessionCalls:
-    """A session's way to the service.
+    """The calls of a session to the service.
 
-    Handles of a kind must grow from call to call, so a call that makes one has the lock until it is
-    answered. All of them are chosen here: a lost answer leaves no doubt about the next handle.
+    The client chooses all handles, so a lost answer leaves no doubt about the next handle. The
+    service requires growing handles of each kind: a call that creates an object holds the lock
+    until the service answers, as a later call with a greater handle could otherwise overtake it.
 
     Args:
-        connection: The way to the service.
+        connection: Connection to the service.
         session: Name of the session.
-        lane: Its way to memory on the same host.
+        shared_memory: Mapped memory of a service on the same host.
         last: The greatest handles that the session has used.
 
     Attributes:
-        lost: The error of the first call that found the session gone, and all that belonged to it.
+        lost: The error of the first call that found the session gone.
     """
 
     def __init__(
-        self, connection: AsyncConnection, session: str, lane: SharedMemory, *, last: Handles
+        self,
+        connection: AsyncConnection,
+        session: str,
+        shared_memory: SharedMemory,
+        *,
+        last: Handles,
     ) -> None:
         self.session = session
-        self._lane = lane
+        self._shared_memory = shared_memory
         self.last = last
         self.lost: SessionLost | None = None
         self._connection = connection
         self._lock = runtime_async.Lock()
 
     async def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Makes a call that makes no handle; the request names the session."""
-        with noting_loss(self):
+        """Sends a request that creates no handle and names the session."""
+        with recording_loss(self):
             return await self._connection.call(method, request)
 
     async def make(self, method: Method[RequestT, ResponseT], command: Command) -> ResponseT:
-        """Makes a call that makes a handle; the command holds its request."""
+        """Sends the request in a command that creates a handle."""
         async with self._lock:
             self.last = choose_handle(command, self.last)
             name = command.WhichOneof("command")
@@ -72,7 +79,14 @@ class AsyncSessionCalls:
     async def submit(
         self, build: Callable[[Handles], Sequence[Command]]
     ) -> tuple[list[Command], list[CommandResult]]:
-        """Sends a batch that may make handles, built from the last ones; returns what was sent."""
+        """Sends a batch that may create handles.
+
+        Args:
+            build: Builds the commands from the last handles, under the lock.
+
+        Returns:
+            The commands that were sent, and the answers.
+        """
         async with self._lock:
             commands = list(build(self.last))
             for command in commands:
@@ -80,7 +94,7 @@ class AsyncSessionCalls:
             return commands, await self.send(commands)
 
     async def send(self, commands: Sequence[Command]) -> list[CommandResult]:
-        """Sends a batch that makes no handle."""
+        """Sends a batch that creates no handle."""
         request = SubmitRequest(session=self.session, commands=commands)
         return list((await self.call(SUBMIT, request)).results)
 
@@ -89,7 +103,7 @@ class AsyncSessionCalls:
         request.session = self.session
         target = await self._mapped(request.buffer, request.offset, len(data))
         if target is None:
-            with noting_loss(self):
+            with recording_loss(self):
                 await self._connection.write(request, data)
         else:
             await runtime_async.in_thread(np.copyto, target, np.frombuffer(data, np.uint8))
@@ -101,37 +115,42 @@ class AsyncSessionCalls:
             return memoryview(b"")
         source = await self._mapped(request.buffer, request.offset, request.size_bytes)
         if source is None:
-            with noting_loss(self):
+            with recording_loss(self):
                 return await self._connection.read(request)
         return (await runtime_async.in_thread(source.copy)).data
 
     async def watch(self, stream: int, *, after: int) -> AsyncGenerator[StreamEntry]:
-        """What a stream's work came to, behind a sequence number and then as it ends.
+        """Yields the entries of a stream after a sequence number, and each later one at its end.
 
-        One watch of the service's ends in time; the next one goes on behind it, until the stream is
-        no more.
+        The service ends each watch after a while. The next watch continues after the last entry,
+        until the stream is destroyed.
         """
         first = True
         while True:
             request = WatchStreamRequest(session=self.session, stream=stream, after=after)
             try:
-                with noting_loss(self):
+                with recording_loss(self):
                     async with aclosing(self._connection.watch(request)) as watching:
                         async for news in watching:
                             if news.HasField("entry"):
                                 yield news.entry
                             after = news.entry.sequence or news.lost.last
             except OpserveError as error:
+                # An unknown stream is an error in the first watch, and the end of a later one.
                 if first or error.code != Status.ACL_ERROR_RT_INVALID_HANDLE:
                     raise
                 return
             first = False
 
     async def map(self, buffer: int) -> Array:
-        """The bytes of a buffer in this process, once no queued work uses it."""
+        """Maps a buffer into this process once no queued work uses it.
+
+        A slab cannot be mapped while a call computes in it. The end of such a call is not notified,
+        so this method polls.
+        """
         await self._wait_for_work_on(buffer)
         for _ in range(_PAUSES_LIMIT):
-            found = await runtime_async.in_thread(self._lane.find, buffer)
+            found = await runtime_async.in_thread(self._shared_memory.find, buffer)
             if isinstance(found, MappedBuffer):
                 return found.content
             if found is Unmapped.NEVER:
@@ -141,13 +160,13 @@ class AsyncSessionCalls:
 
     def forget(self) -> None:
         """Ends the mappings of the session's memory."""
-        self._lane.close()
+        self._shared_memory.close()
 
     async def _mapped(self, buffer: int, offset: int, size_bytes: int) -> Array | None:
-        """A range of a buffer in this process, once no queued work uses it; None for streams."""
+        """Maps a range of a buffer once no queued work uses it; None: send the bytes by stream."""
         if size_bytes <= SMALL_BYTES:
             return None
-        found = await runtime_async.in_thread(self._lane.find, buffer)
+        found = await runtime_async.in_thread(self._shared_memory.find, buffer)
         if not isinstance(found, MappedBuffer) or offset + size_bytes > len(found.content):
             return None
         if not found.idle:
@@ -155,7 +174,7 @@ class AsyncSessionCalls:
         return found.content[offset : offset + size_bytes]
 
     async def _wait_for_work_on(self, buffer: int) -> None:
-        """Waits as every copy does, by one of no bytes; it also tells of a buffer that is gone."""
+        """Waits for queued work on a buffer by a write of 0 bytes, which raises if it is freed."""
         request = WriteRequest(session=self.session, buffer=buffer)
-        with noting_loss(self):
+        with recording_loss(self):
             await self._connection.write(request, memoryview(b""))

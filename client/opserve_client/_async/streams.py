@@ -1,4 +1,4 @@
-"""Queues of work: streams, the events that mark them, and the executors that run on them."""
+"""Streams, events and executors."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from opserve.v1 import operator_service_pb2 as operator_pb2
 from opserve.v1 import stream_service_pb2 as stream_pb2
 from opserve_client._async.memory import AsyncBuffer, AsyncTensor
 from opserve_client._async.session_calls import AsyncSessionCalls
-from opserve_client.arguments import LARGEST_UINT32, choice, milliseconds, own, unsigned
+from opserve_client.arguments import LARGEST_UINT32, choice, milliseconds, session_object, unsigned
 from opserve_client.errors import invalid_argument
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.wire import methods
@@ -23,11 +23,11 @@ _FAILURE_MODES = {
 
 
 class AsyncExecutor:
-    """A planned call. It runs once, unless it is made repeatable.
+    """A planned call. It runs once, or any number of times after `set_repeatable`.
 
     Attributes:
         owner: The calls of its session.
-        handle: Its number within the session.
+        handle: Handle within the session.
         tensor_fields: Names of its tensor arguments, in the vendor's order.
     """
 
@@ -43,34 +43,36 @@ class AsyncExecutor:
         return f"<{type(self).__name__} {self.handle}>"
 
     async def set_repeatable(self) -> None:
-        """Lets it run any number of times (aclSetAclOpExecutorRepeatable)."""
+        """Allows any number of runs (aclSetAclOpExecutorRepeatable)."""
         request = operator_pb2.SetRepeatableRequest(
             session=self.owner.session, executor=self.handle
         )
         await self.owner.call(methods.SET_REPEATABLE, request)
 
     async def set_tensor_buffer(self, tensor: int | str, buffer: AsyncBuffer | AsyncTensor) -> None:
-        """Gives a tensor of the call another buffer; its view stays the same (aclSetTensorAddr).
+        """Replaces the buffer of a tensor of the call and keeps its view (aclSetTensorAddr).
 
         Args:
             tensor: Name of the tensor's field, or its index among the tensor fields.
-            buffer: The buffer, or a tensor for the buffer behind it.
+            buffer: The buffer, or a tensor, which means its buffer.
 
         Raises:
-            AclnnError: 161002, no such tensor, one that was null in phase one, a buffer too small.
+            AclnnError: 161002, there is no such tensor, it was a null pointer in phase one, or the
+                buffer is too small.
+            AclrtError: 107017, the buffer belongs to another session.
         """
         index = self._index_of(tensor)
         if isinstance(buffer, AsyncTensor):
-            handle = own(buffer, AsyncTensor, self.owner, parameter="buffer").spec.buffer
+            handle = session_object(buffer, AsyncTensor, self.owner, parameter="buffer").spec.buffer
         else:
-            handle = own(buffer, AsyncBuffer, self.owner, parameter="buffer").handle
+            handle = session_object(buffer, AsyncBuffer, self.owner, parameter="buffer").handle
         request = operator_pb2.SetTensorBufferRequest(
             session=self.owner.session, executor=self.handle, index=index, buffer=handle
         )
         await self.owner.call(methods.SET_TENSOR_BUFFER, request)
 
     async def destroy(self) -> None:
-        """Ends it; queued runs of it still run (aclDestroyAclOpExecutor)."""
+        """Destroys the executor; its queued runs still run (aclDestroyAclOpExecutor)."""
         request = operator_pb2.DestroyExecutorRequest(
             session=self.owner.session, executor=self.handle
         )
@@ -90,8 +92,8 @@ class AsyncPlan:
 
     Attributes:
         workspace_size: Bytes of workspace that phase two needs; exact, may be 0.
-        executor: What a stream executes.
-        warnings: Broken rules of the vendor's page, in a session whose documented_rules are "warn".
+        executor: The planned call, for `stream.execute`.
+        warnings: Broken rules of the vendor's page, in a session whose documented_rules is "warn".
     """
 
     workspace_size: int
@@ -100,11 +102,11 @@ class AsyncPlan:
 
 
 class AsyncStream:
-    """An ordered queue of work. Make one with session.create_stream.
+    """An ordered queue of work. `session.create_stream` returns one.
 
     Attributes:
         owner: The calls of its session.
-        handle: Its number within the session; 0 is the default stream.
+        handle: Handle within the session; 0 is the default stream.
     """
 
     def __init__(self, owner: AsyncSessionCalls, *, handle: int) -> None:
@@ -124,19 +126,24 @@ class AsyncStream:
 
         Args:
             executor: The planned call.
-            workspace: Memory of plan.workspace_size bytes; None where that is 0.
+            workspace: Memory of at least plan.workspace_size bytes; None where that is 0.
             workspace_offset: Bytes from the start of the buffer, a multiple of 512.
             workspace_size: Bytes of workspace; None means the rest of the buffer.
-            timeout_ms: Milliseconds from now within which it must end, at least 1; past them it is
-                dropped, or stopped where it runs, and synchronize tells (107020). None: any time.
+            timeout_ms: Milliseconds from now within which the call must end, at least 1. After
+                them the call is dropped or stopped, and `synchronize` raises 107020. None means no
+                limit.
 
         Raises:
-            AclnnError: 161001, the workspace is missing; 161002, it is too small or overlaps.
-            AclrtError: 107017, the executor ran already or is gone, or is another session's.
+            AclnnError: 161001, the workspace is missing; 161002, it is too small or overlaps
+                another buffer of the call.
+            AclrtError: 107017, the executor has already run, was destroyed, or belongs to another
+                session.
         """
-        own(executor, AsyncExecutor, self.owner, parameter="executor", hint=": plan.executor")
+        session_object(
+            executor, AsyncExecutor, self.owner, parameter="executor", hint=": plan.executor"
+        )
         if workspace is not None:
-            own(workspace, AsyncBuffer, self.owner, parameter="workspace")
+            session_object(workspace, AsyncBuffer, self.owner, parameter="workspace")
         offset = unsigned(workspace_offset, parameter="workspace_offset")
         if workspace_size is not None:
             workspace_size = unsigned(workspace_size, parameter="workspace_size")
@@ -152,23 +159,27 @@ class AsyncStream:
         await self.owner.call(methods.EXECUTE, request)
 
     def watch(self, *, after: int = 0) -> AsyncGenerator[stream_pb2.StreamEntry]:
-        """What its work came to: what is remembered, and then each entry when it is over.
+        """Yields the stream's entries: first those that the service keeps, then each at its end.
 
-        Goes on until the stream or the session ends. A gap in the sequence numbers is what the
-        service no longer remembered.
+        The iteration ends with the stream or the session. A gap in the sequence numbers means that
+        the service no longer kept these entries.
 
         Args:
-            after: The last sequence number that is known already, such as where a watch broke off.
+            after: Only entries with a greater sequence number; to continue a watch, the last one
+                received.
         """
         return self.owner.watch(self.handle, after=unsigned(after, parameter="after"))
 
     async def synchronize(self, *, timeout_ms: int | None = None) -> None:
-        """Waits for all work submitted so far, at most timeout_ms or the service's limit.
+        """Waits for all work submitted so far.
+
+        Args:
+            timeout_ms: Longest wait in milliseconds; None means the service's limit.
 
         Raises:
-            ExecutionFailed: The first failure of that work; names its executor. 507015, its
-                kernel failed; 107020, its deadline passed; 107023, the stream was aborted.
-            AclrtError: 507046, the work took longer.
+            ExecutionFailed: The first failure of that work, with its executor. 507015, the kernel
+                failed; 107020, the deadline passed; 107023, the stream was aborted.
+            AclrtError: 507046, the work took longer than the wait.
         """
         limit = milliseconds(timeout_ms, parameter="timeout_ms")
         request = stream_pb2.SynchronizeStreamRequest(
@@ -177,21 +188,25 @@ class AsyncStream:
         await self.owner.call(methods.SYNCHRONIZE_STREAM, request)
 
     async def query(self) -> bool:
-        """Whether all submitted work is done."""
+        """Returns whether all submitted work is done."""
         request = stream_pb2.QueryStreamRequest(session=self.owner.session, stream=self.handle)
         return (await self.owner.call(methods.QUERY_STREAM, request)).complete
 
     async def abort(self) -> None:
-        """Drops its queued work and stops what runs (aclrtStreamAbort); it can be used afterwards.
+        """Drops queued work and stops running work (aclrtStreamAbort); the stream stays usable.
 
-        Returns when nothing of that work is written any more. Records of events stay. The next
-        synchronize tells of a call that was dropped or stopped (107023).
+        Returns when that work writes no byte any more. Records of events stay. The next
+        `synchronize` raises 107023 for a call that was dropped or stopped.
         """
         request = stream_pb2.AbortStreamRequest(session=self.owner.session, stream=self.handle)
         await self.owner.call(methods.ABORT_STREAM, request)
 
     async def set_failure_mode(self, mode: Literal["continue", "stop"]) -> None:
-        """Sets, once, whether work behind a failed call runs or is dropped."""
+        """Sets, at most once for a stream, whether work behind a failed call runs or is dropped.
+
+        Raises:
+            AclrtError: 107000, there is no such mode, or it was set before.
+        """
         request = stream_pb2.SetFailureModeRequest(
             session=self.owner.session,
             stream=self.handle,
@@ -200,25 +215,25 @@ class AsyncStream:
         await self.owner.call(methods.SET_FAILURE_MODE, request)
 
     async def wait_event(self, event: "AsyncEvent") -> None:
-        """Makes work submitted from now on wait for the event's latest record."""
-        own(event, AsyncEvent, self.owner, parameter="event")
+        """Makes later work of this stream wait for the event's latest record."""
+        session_object(event, AsyncEvent, self.owner, parameter="event")
         request = event_pb2.StreamWaitEventRequest(
             session=self.owner.session, stream=self.handle, event=event.handle
         )
         await self.owner.call(methods.STREAM_WAIT_EVENT, request)
 
     async def destroy(self) -> None:
-        """Waits for its work and ends it."""
+        """Waits for the stream's work and destroys the stream."""
         request = stream_pb2.DestroyStreamRequest(session=self.owner.session, stream=self.handle)
         await self.owner.call(methods.DESTROY_STREAM, request)
 
 
 class AsyncEvent:
-    """A marker on a stream. Make one with session.create_event.
+    """A marker on a stream. `session.create_event` returns one.
 
     Attributes:
         owner: The calls of its session.
-        handle: Its number within the session.
+        handle: Handle within the session.
     """
 
     def __init__(self, owner: AsyncSessionCalls, *, handle: int) -> None:
@@ -226,9 +241,9 @@ class AsyncEvent:
         self.handle = handle
 
     async def record(self, stream: AsyncStream | None = None) -> None:
-        """Marks what is submitted on a stream (or the default stream) so far."""
+        """Records the work submitted so far on a stream; None means the default stream."""
         if stream is not None:
-            own(stream, AsyncStream, self.owner, parameter="stream")
+            session_object(stream, AsyncStream, self.owner, parameter="stream")
         request = event_pb2.RecordEventRequest(
             session=self.owner.session,
             event=self.handle,
@@ -237,12 +252,19 @@ class AsyncEvent:
         await self.owner.call(methods.RECORD_EVENT, request)
 
     async def query(self) -> bool:
-        """Whether its latest record is done; one that was never recorded is."""
+        """Returns whether the latest record is done; True for an event that was never recorded."""
         request = event_pb2.QueryEventRequest(session=self.owner.session, event=self.handle)
         return (await self.owner.call(methods.QUERY_EVENT, request)).complete
 
     async def synchronize(self, *, timeout_ms: int | None = None) -> None:
-        """Waits for its latest record, at most timeout_ms or the service's limit (507047)."""
+        """Waits for the latest record.
+
+        Args:
+            timeout_ms: Longest wait in milliseconds; None means the service's limit.
+
+        Raises:
+            AclrtError: 507047, the record took longer than the wait.
+        """
         limit = milliseconds(timeout_ms, parameter="timeout_ms")
         request = event_pb2.SynchronizeEventRequest(
             session=self.owner.session, event=self.handle, timeout_ms=limit
@@ -250,18 +272,18 @@ class AsyncEvent:
         await self.owner.call(methods.SYNCHRONIZE_EVENT, request)
 
     async def elapsed_ms_since(self, start: "AsyncEvent") -> float:
-        """Milliseconds from the record of `start` to that of this event.
+        """Returns the milliseconds from the record of `start` to the record of this event.
 
         Raises:
-            AclrtError: 507000, one was never recorded; 107006, one is not done.
+            AclrtError: 507000, an event was never recorded; 107006, a record is not done.
         """
-        own(start, AsyncEvent, self.owner, parameter="start")
+        session_object(start, AsyncEvent, self.owner, parameter="start")
         request = event_pb2.EventElapsedTimeRequest(
             session=self.owner.session, start=start.handle, end=self.handle
         )
         return (await self.owner.call(methods.EVENT_ELAPSED_TIME, request)).elapsed_ms
 
     async def destroy(self) -> None:
-        """Ends it."""
+        """Destroys the event."""
         request = event_pb2.DestroyEventRequest(session=self.owner.session, event=self.handle)
         await self.owner.call(methods.DESTROY_EVENT, request)

@@ -16,9 +16,9 @@ from opserve_client import runtime_blocking
 from opserve_client._sync.benchmark import benchmark
 from opserve_client._sync.connection import Connection
 from opserve_client._sync.memory import Buffer, Tensor
-from opserve_client._sync.opener import Opener
 from opserve_client._sync.run import run
 from opserve_client._sync.session_calls import SessionCalls
+from opserve_client._sync.session_opener import SessionOpener
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
 from opserve_client.arguments import (
     DETERMINISTIC_LEVELS,
@@ -28,7 +28,7 @@ from opserve_client.arguments import (
     int64,
     int64s,
     lasting_ms,
-    own,
+    session_object,
     size_to_allocate,
 )
 from opserve_client.arguments import array as array_of
@@ -42,7 +42,7 @@ from opserve_client.data_types import (
     format_of_rank,
     numpy_dtype,
 )
-from opserve_client.errors import OpserveError, ServiceUnreachable, may_pass
+from opserve_client.errors import OpserveError, ServiceUnreachable, is_transient
 from opserve_client.handles import Handles
 from opserve_client.operators import (
     OperatorCall,
@@ -63,17 +63,18 @@ from opserve_client.wire.json_messages import Json
 from opserve_kernels.status import Status
 
 _BEATS_PER_LEASE = 3
+"""A lease outlasts one lost heartbeat."""
 
 
 class Session:
-    """A lease on one device. Make one with client.open_session; closing it frees everything in it.
+    """A lease on one device. `client.open_session` returns one; closing it frees all its objects.
 
-    A heartbeat of its own keeps the lease alive, whatever else the program does.
+    A heartbeat in the background renews the lease until the session is closed.
 
     Attributes:
-        name: Its secret name; whoever holds it holds the session.
-        device: The device it has.
-        lease_s: Seconds without any call after which the service closes it.
+        name: The session's name, a secret: it grants access to the session.
+        device: The leased device.
+        lease_s: Seconds without any call after which the service closes the session.
         accuracy: Error bound of every result: "direct" or "fast".
         documented_rules: Answer to a call that breaks a rule of the vendor's page alone: "error" or
             "warn".
@@ -86,12 +87,12 @@ class Session:
         opened: session_pb2.OpenSessionResponse | session_pb2.GetSessionResponse,
         *,
         last: Handles,
-        opener: Opener | None,
+        opener: SessionOpener | None,
     ) -> None:
         self._closed = False
         self._connection = connection
         self._opener = opener
-        self._reopening = runtime_blocking.Lock()
+        self._reopen_lock = runtime_blocking.Lock()
         self._begin(opened, last)
 
     def _begin(
@@ -102,8 +103,8 @@ class Session:
         self.name, self.device = opened.session, opened.device
         self.lease_s = opened.lease_s
         self.accuracy, self.documented_rules = opened.accuracy, opened.documented_rules
-        lane = SharedMemory(opened.local_lane, opened.session, opened.local_lane_token)
-        self._calls = SessionCalls(self._connection, opened.session, lane, last=last)
+        memory = SharedMemory(opened.local_lane, opened.session, opened.local_lane_token)
+        self._calls = SessionCalls(self._connection, opened.session, memory, last=last)
         self.default_stream = Stream(self._calls, handle=0)
         self._heartbeat = runtime_blocking.Heartbeat(
             self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
@@ -127,27 +128,29 @@ class Session:
 
     @property
     def last_handles(self) -> Handles:
-        """The greatest handle of each kind so far; a batch of one's own chooses greater ones."""
+        """The greatest handle of each kind so far; the commands of `submit` use greater ones."""
         return self._calls.last
 
     def run(self, call: OperatorCall[ResultT_co]) -> ResultT_co:
-        """Runs an operator: arrays in, arrays out, nothing left behind.
+        """Runs an operator on arrays and frees its device memory.
 
-        Outputs whose field is None are made in the inferred shape and dtype; a field may hold a
-        dtype or an array to choose otherwise, or a tensor on the device, which is then written.
-        Calls of at most 64 KiB travel in one round trip.
+        An output whose field is None has the inferred shape and dtype. Set the field to a dtype or
+        an array to choose others, or to a tensor on the device to write into that tensor. A call
+        whose tensors have at most 64 KiB takes one round trip.
 
-        A call on arrays outlives a restart of the service, for `recovery_s` of the client: it opens
-        the session again, whose name and device may change, unless the service itself ended it.
+        A call on arrays survives a restart of the service for the client's `recovery_s` seconds: it
+        opens a new session, whose name and device may differ. A session that the service ended on
+        purpose is not opened again.
 
         Returns:
-            The outputs by the vendor's names, None where one was not asked for.
+            The outputs by the vendor's names, as NumPy arrays; None where one was not requested.
 
         Raises:
-            AclnnError: The operator refused its arguments; TbeError or DeconvError in its family.
+            AclnnError: The operator rejected its arguments; TbeError or DeconvError in its family.
             ExecutionFailed: The kernel failed.
-            SessionLost: 107017, it is gone, and the call uses what it had; or `ended` says why.
-            ServiceUnreachable: 507901, the service stayed away.
+            SessionLost: 107017, the session is gone, and the call uses tensors or buffers of it, or
+                the service ended it: `ended` is the reason.
+            ServiceUnreachable: 507901, the service was unreachable for longer than `recovery_s`.
         """
         pauses = self._connection.recovery_pauses_s()
         while True:
@@ -157,7 +160,8 @@ class Session:
                     self._reopen(calls)
                 return run(self._calls, call)
             except OpserveError as error:
-                again = may_pass(error) and self._can_repeat(call)
+                again = is_transient(error) and self._can_repeat(call)
+                # The recovery time counts pauses only, so a slow attempt does not use it up.
                 pause_s = next(pauses, None) if again else None
                 if pause_s is None:
                     raise
@@ -172,23 +176,23 @@ class Session:
         min_repeat_ms: float = 0.0,
         flush_cache: bool = False,
     ) -> Benchmark:
-        """Times an operator on the device: planned once, uploaded once, run again and again.
+        """Measures an operator on the device: plans and uploads it once, then runs it repeatedly.
 
         Args:
             call: The operator, with arrays or tensors on the device; outputs as in `run`.
-            warmup: Runs that come first and are in no sample, at least 1.
-            repeats: Samples, at least 1.
-            min_repeat_ms: Milliseconds of device time that a sample lasts at least: it is the mean
-                of as many runs as that takes.
-            flush_cache: Whether each run finds the device's caches empty. The worker reads memory
-                of twice its last-level cache before each, outside the time that is told, and keeps
-                that memory.
+            warmup: Runs before the first sample, at least 1.
+            repeats: Number of samples, at least 1.
+            min_repeat_ms: Least device time of a sample in milliseconds. A sample is the mean of as
+                many runs as this time needs.
+            flush_cache: Whether each run starts with cold caches. Before each run, the worker reads
+                memory of twice its last-level cache, outside the measured time, and keeps that
+                memory.
 
         Returns:
-            The device's own times, without queue and network.
+            Kernel times on the device in milliseconds, without queue and network.
 
         Raises:
-            AclnnError: The operator refused its arguments; TbeError or DeconvError in its family.
+            AclnnError: The operator rejected its arguments; TbeError or DeconvError in its family.
             ExecutionFailed: The kernel failed.
         """
         return benchmark(
@@ -201,12 +205,15 @@ class Session:
         )
 
     def get_workspace_size(self, call: OperatorCall[ResultT_co]) -> Plan:
-        """Phase one: checks a call whose tensors are on the device, and plans it.
+        """Checks and plans a call whose tensors are on the device: phase one.
+
+        Returns:
+            The plan: the bytes of workspace that phase two needs, and the executor.
 
         Raises:
             AclnnError: 161001 a null pointer; 161002 any other broken rule, or a tensor field that
                 holds an array: upload it first. TbeError or DeconvError in the operator's family.
-            AclrtError: 107017, a tensor is another session's.
+            AclrtError: 107017, a tensor belongs to another session.
         """
         check_owners(call, self._calls)
         call = plain(call)
@@ -218,10 +225,10 @@ class Session:
         return Plan(workspace_size=planned.workspace_size, executor=executor, warnings=warnings)
 
     def allocate(self, size_bytes: int) -> Buffer:
-        """Allocates device memory; its content is undefined.
+        """Allocates size_bytes bytes of device memory; the content is undefined.
 
         Raises:
-            AclrtError: 100000, size 0 or none at all; 207001, out of memory.
+            AclrtError: 100000, the size is 0 or no integer; 207001, out of memory.
         """
         size = size_to_allocate(size_bytes)
         command = Command(allocate=AllocateRequest(session=self.name, size_bytes=size))
@@ -229,20 +236,25 @@ class Session:
         return Buffer(self._calls, handle=made.buffer, size_bytes=made.size_bytes)
 
     def buffer(self, handle: int, *, size_bytes: int) -> Buffer:
-        """A buffer that the session has, by its number: that of one who resumes the session.
+        """Returns an existing buffer of a resumed session, without a call to the service.
 
         Args:
-            handle: Its number, `buffer.handle` of whoever made it.
-            size_bytes: Its size.
+            handle: Handle of the buffer: `buffer.handle` in the program that allocated it.
+            size_bytes: Size of the buffer in bytes.
         """
         return Buffer(self._calls, handle=handle, size_bytes=size_bytes)
 
     def upload(self, array: Array, *, format: FormatLike | None = None) -> Tensor:  # noqa: A002
-        """Copies an array to the device.
+        """Copies an array of any shape to a new tensor on the device.
 
         Args:
-            array: Elements, or what NumPy makes an array of; bfloat16 is ml_dtypes' own.
-            format: Meaning of the dimensions; that of the call's arrays if None.
+            array: A NumPy array, or values that `numpy.asarray` accepts. BF16 elements have the
+                dtype `ml_dtypes.bfloat16`.
+            format: Meaning of the dimensions; None means the format that a call gives its arrays.
+
+        Raises:
+            AclnnError: 161002, opserve has no such dtype or format.
+            AclrtError: 207001, out of memory.
         """
         array = array_of(array, parameter="array")
         tensor = self.empty(array.shape, array.dtype, format=format)
@@ -256,15 +268,19 @@ class Session:
         *,
         format: FormatLike | None = None,  # noqa: A002  the vendor's word
     ) -> Tensor:
-        """Allocates a contiguous tensor, whose elements are undefined.
+        """Allocates a contiguous tensor with undefined elements.
 
         Args:
             shape: Dimensions.
             dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, a value of aclDataType ...
-            format: Meaning of the dimensions; that of the call's arrays if None.
+            format: Meaning of the dimensions; None means the format that a call gives its arrays.
+
+        Raises:
+            AclnnError: 161002, opserve has no such dtype or format, or a dimension is negative.
+            AclrtError: 207001, out of memory.
         """
         unplaced = self.tensor(None, shape, dtype, format=format)
-        # A buffer has at least one byte, an empty tensor none.
+        # The service rejects an allocation of 0 bytes, and an empty tensor has 0 bytes.
         buffer = self.allocate(max(1, span_bytes(unplaced.spec)))
         return self.tensor(buffer, shape, dtype, format=format)
 
@@ -279,19 +295,24 @@ class Session:
         format: FormatLike | None = None,  # noqa: A002  the vendor's word
         storage_shape: Sequence[int] | None = None,
     ) -> Tensor:
-        """A view of a buffer (aclCreateTensor); checked when a call uses it.
+        """Returns a view of a buffer (aclCreateTensor); the service checks it in a call.
 
         Args:
-            buffer: The memory; None is a null pointer, to be set before the call is executed.
+            buffer: The memory. None is a null pointer, which `set_tensor_buffer` replaces before
+                the call is executed.
             shape: View dimensions.
             dtype: "float32", "FLOAT", a NumPy dtype, ml_dtypes.bfloat16, a value of aclDataType ...
             strides: Elements between neighbours, by dimension; None means contiguous.
             offset: Elements from the start of the buffer to the first element.
-            format: Meaning of the dimensions; that of the call's arrays if None.
+            format: Meaning of the dimensions; None means the format that a call gives its arrays.
             storage_shape: Dimensions of the storage behind the view; None means the whole buffer.
+
+        Raises:
+            AclnnError: 161002, opserve has no such dtype or format, or a value is no integer.
+            AclrtError: 107017, the buffer belongs to another session.
         """
         if buffer is not None:
-            own(buffer, Buffer, self._calls, parameter="buffer")
+            session_object(buffer, Buffer, self._calls, parameter="buffer")
         dimensions = int64s(shape, parameter="shape")
         storage = (
             None if storage_shape is None else int64s(storage_shape, parameter="storage_shape")
@@ -308,22 +329,22 @@ class Session:
         return Tensor(self._calls, spec, buffer, format_follows_call=format is None)
 
     def create_stream(self) -> Stream:
-        """Makes an ordered queue of work."""
+        """Creates a stream: an ordered queue of work (aclrtCreateStream)."""
         command = Command(create_stream=stream_pb2.CreateStreamRequest(session=self.name))
         made = self._calls.make(methods.CREATE_STREAM, command)
         return Stream(self._calls, handle=made.stream)
 
     def create_event(self) -> Event:
-        """Makes a marker for streams."""
+        """Creates an event: a marker on streams (aclrtCreateEvent)."""
         command = Command(create_event=event_pb2.CreateEventRequest(session=self.name))
         made = self._calls.make(methods.CREATE_EVENT, command)
         return Event(self._calls, handle=made.event)
 
     def submit(self, commands: Sequence[Command]) -> list[CommandResult]:
-        """Carries out many commands in one round trip, in order, up to the first that fails.
+        """Runs commands in one round trip, in order, up to the first that fails.
 
-        Handles that are 0 where one is made are chosen here; a command that uses one made in the
-        same batch names it by a number above last_handles.
+        The client assigns a handle to each command that creates an object and has handle 0. To use
+        an object in the batch that creates it, set its handle to a number above `last_handles`.
 
         Args:
             commands: Messages of opserve.v1.command_service_pb2, without session and request_id.
@@ -332,8 +353,8 @@ class Session:
             The answer of each command.
 
         Raises:
-            OpserveError: That of the command that failed, whose place is `failed_command`;
-                `results` has the answers before it. Or that of the whole call.
+            OpserveError: The error of the failed command: `failed_command` is its position, and
+                `results` has the answers before it. Or the error of the whole call.
         """
         _, results = self._calls.submit(lambda _: commands)
         error = first_error(results)
@@ -344,7 +365,11 @@ class Session:
         return results
 
     def set_deterministic_level(self, level: DeterministicLevelName) -> None:
-        """Sets how far results must repeat bit by bit, level 0 to 3 of ACL_OPT_DETERMINISTIC."""
+        """Sets the bit-for-bit repeatability of results: level 0 to 3 of ACL_OPT_DETERMINISTIC.
+
+        Raises:
+            AclrtError: 107000, there is no such level.
+        """
         chosen = choice(level, DETERMINISTIC_LEVELS, parameter="level")
         request = session_pb2.SetDeterministicLevelRequest(session=self.name, level=chosen)
         self._calls.call(methods.SET_DETERMINISTIC_LEVEL, request)
@@ -352,19 +377,21 @@ class Session:
             self._opener.deterministic_level = chosen
 
     def trace(self) -> dict[str, Json]:
-        """What the session did lately, as a JSON object in Chrome's trace format.
+        """Returns the recent work of the session as a JSON object in Chrome's trace format.
 
-        Written to a file it opens in Perfetto: a thread for each stream that lives and for copies,
-        with kernels, waits and copies as slices. It holds what the service remembers, by default
-        256 entries of each stream and 1024 copies; what this process copied itself, through memory
-        that it maps, is not there.
+        Write it to a file and open the file in Perfetto. Each stream has a thread, and so have
+        copies; kernels, waits and copies are slices. The service keeps 256 entries of each stream
+        and 1024 copies by default. Copies through mapped memory are missing.
         """
         request = session_pb2.GetTimelineRequest(session=self.name)
         timeline = self._calls.call(methods.GET_TIMELINE, request)
         return chrome_trace(timeline, process=f"session on {self.device.name}")
 
     def close(self) -> None:
-        """Ends the session: queued work is dropped, memory returns. No error if it has ended."""
+        """Ends the session, drops its queued work and frees its memory.
+
+        A session that has already ended is no error.
+        """
         if self._closed:
             return
         self._heartbeat.stop()
@@ -379,26 +406,28 @@ class Session:
 
     def _can_repeat(self, call: OperatorCall[Any]) -> bool:
         ends = self._closed or self._connection.closed or self._opener is None
-        was_ended = self._calls.lost is not None and not may_pass(self._calls.lost)
+        was_ended = self._calls.lost is not None and not is_transient(self._calls.lost)
         return not (ends or was_ended) and is_repeatable(call)
 
     def _reopen(self, lost: SessionCalls) -> None:
-        """Opens the session again, once for all calls that miss it."""
-        with self._reopening:
+        """Opens a new session, once for all calls that found the old one lost."""
+        with self._reopen_lock:
             if self._calls is not lost or self._opener is None:
-                return
+                return  # another call has opened it
+            # Open first: if this fails, the state of the lost session stays, and a retry can start
+            # here again.
             opened = self._opener.open()
             self._heartbeat.stop()
             lost.forget()
             self._begin(opened, Handles())
 
     def _keep_alive(self) -> bool:
-        """One beat; the last one when the session is gone, which the next call will tell."""
+        """Renews the lease; returns whether the heartbeat goes on."""
         try:
             request = session_pb2.KeepAliveRequest(session=self.name)
             self._calls.call(methods.KEEP_ALIVE, request)
         except ServiceUnreachable:
             return not self._connection.closed
-        except OpserveError:
+        except OpserveError:  # the session is gone: the next call raises SessionLost
             return False
         return True

@@ -1,1 +1,1 @@
-"""Conformance: somebody's kernels tried on the cases of a suite, and judged."""
+"""Conformance tests: run a kernel on the cases of a suite, and judge the results."""

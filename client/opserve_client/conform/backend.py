@@ -1,4 +1,4 @@
-"""This process, and a service's device of the profile `reference`, as the backend of trials."""
+"""The backend of trials: this process, and a service's device of the profile `reference`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,36 +16,36 @@ ResultT = TypeVar("ResultT")
 
 
 class LocalBackend:
-    """Computes in this process; its coroutines wait for nothing.
+    """A backend in this process; its coroutines never wait.
 
     Args:
-        sessions: Of a service that has a device of the profile `reference`.
+        sessions: Sessions of a service with a device of the profile `reference`.
     """
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def do(self, work: Callable[[], ResultT]) -> ResultT:
-        """The result of a function."""
+        """Returns the result of a function."""
         return work()
 
     async def answers(self, calls: Sequence[CallGroup]) -> Sequence[Answer]:
-        """Expected values.
+        """Returns expected values.
 
         Raises:
-            InfrastructureError: The service does not give them.
+            InfrastructureError: The service failed or is unreachable.
         """
         return await answers_to(calls, self._answered)
 
     def close(self) -> None:
-        """Ends the sessions."""
+        """Closes the sessions."""
         self._sessions.close()
 
     async def _answered(self, prepared: PreparedCall) -> Arrays:
         case = prepared.case
         run = partial(run_on, case=case, storages=prepared.storages, read=case.written)
         try:
-            outcome = self._sessions.carry_out(case.profile, run)
+            outcome = self._sessions.run(case.profile, run)
         except OpserveError as error:
             raise InfrastructureError(f"expected values of {case.id}: {error}") from error
         if not isinstance(outcome, Ran):

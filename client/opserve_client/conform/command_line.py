@@ -1,9 +1,9 @@
-"""The command line: opserve conform run | verify | cases | compare | repro.
+"""The command `opserve conform`: run | verify | cases | compare | repro.
 
-Of a service's history: send | runs | baseline | forget.
+For the history of a service: send | runs | baseline | forget.
 
-Exit status: 0 all that was judged is right, 1 something is not, 2 nothing can be said: a wrong
-option, a service that does not answer, a file that cannot be read.
+Exit status: 0, all judged cases pass; 1, a case fails; 2, no verdict, because of an invalid option,
+an unreachable service or an unreadable file.
 """
 
 import sys
@@ -14,26 +14,26 @@ from typing import Annotated
 
 import typer
 
-from opserve_client.cli_connection import Accuracy, DocumentedRules, Ways
-from opserve_client.cli_rows import Form, Output, show
+from opserve_client.cli_connection import Accuracy, ConnectionOptions, DocumentedRules
+from opserve_client.cli_rows import Output, OutputFormat, show
 from opserve_client.conform.history import COLUMNS, PLACES, outcomes_at, run_in, runs_on, send
 from opserve_client.conform.options import (
-    Effort,
-    Expected,
+    Execution,
     Files,
-    Kept,
     Options,
     Outputs,
-    perform,
-    tried,
+    PriorResults,
+    RecordOptions,
+    run_and_report,
+    run_suite,
 )
 from opserve_client.conform.record import RecordError, read_record, record_path
-from opserve_client.conform.repro import SEARCHED, case_named, snippet_of, told
+from opserve_client.conform.repro import SEARCHED, case_named, report_lines, snippet_of
 from opserve_client.conform.selection import chosen, suite_named
 from opserve_client.conform.show import show_comparison
 from opserve_client.conform.targets.arrays_files import write_case
-from opserve_client.conform.targets.device import Terms
-from opserve_client.conform.targets.named import FORMS, ITSELF, Access
+from opserve_client.conform.targets.device import SessionOptions
+from opserve_client.conform.targets.named import FORMS, SERVICE_UNDER_TEST, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
 from opserve_kernels.cases.suite import Suite, write_suite
@@ -45,7 +45,7 @@ from opserve_kernels.verdict.judge_case import standards_of
 from opserve_kernels.verdict.verdict import GOOD
 
 app = typer.Typer(
-    help="Kernels tried on conformance cases, and judged.",
+    help="Run kernels on conformance cases and judge the results.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -55,51 +55,94 @@ SuiteName = Annotated[
     str,
     typer.Option(
         "--suite",
-        help="smoke, standard, exhaustive, a file, or benchdnn:FILE, miopen:FILE, onnx:FOLDER.",
+        help="Suite of cases: smoke, standard, exhaustive, a file of definitions, benchdnn:FILE, "
+        "miopen:FILE or onnx:FOLDER.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(help="That inputs are drawn by; 0, or a file's.")]
-Operators = Annotated[list[str] | None, typer.Option("--operator", help="Only this one; repeat.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Seed of the random inputs; the default is 0, or the seed in the file."),
+]
+Operators = Annotated[
+    list[str] | None,
+    typer.Option("--operator", help="Run only cases of this operator; repeat for several."),
+]
 Patterns = Annotated[
     list[str] | None,
-    typer.Option("--match", help="Only cases whose id, source or tag is like it (*, ?); repeat."),
+    typer.Option(
+        "--match",
+        help="Run only cases whose id, source or tag matches this pattern (*, ?); repeat for "
+        "several.",
+    ),
 ]
 Server = Annotated[
-    str, typer.Option(help="The service that expected values come from; none starts one.")
+    str,
+    typer.Option(
+        help="Address of the service that computes expected values; by default the command starts "
+        "one."
+    ),
 ]
-OfHistory = Annotated[str, typer.Option("--server", help="The service that has the history.")]
-TargetName = Annotated[str, typer.Option("--target", help=f"What is tried: {FORMS}.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Processes that try cases.")]
-Repeats = Annotated[int, typer.Option(min=1, help="Equal calls, whose bits must be equal.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that a case may take.")]
-Folder = Annotated[Path | None, typer.Option(help="Where the record of the run goes.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the record in the folder.")]
+OfHistory = Annotated[
+    str, typer.Option("--server", help="Address of the service with the history.")
+]
+TargetName = Annotated[str, typer.Option("--target", help=f"Implementation to test: {FORMS}.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of processes that run cases.")]
+Repeats = Annotated[
+    int, typer.Option(min=1, help="Calls of each case; their results must be equal bit by bit.")
+]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Time limit of a case, in seconds.")]
+Folder = Annotated[Path | None, typer.Option(help="Folder for the record of the run.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the run whose record is in --folder.")
+]
 KnownFailures = Annotated[
-    Path | None, typer.Option(help="Cases that fail for now: a pattern a line, # and why.")
+    Path | None,
+    typer.Option(help="File of cases that may fail: on each line a pattern, # and the reason."),
 ]
 Baseline = Annotated[
-    str, typer.Option(help=f"An earlier run: only what is worse fails this one; {PLACES}.")
+    str,
+    typer.Option(
+        help=f"Earlier run: only cases that are worse than there fail this run; {PLACES}."
+    ),
 ]
 History = Annotated[
-    str, typer.Option(help="Adds the run to the history of --server, of a target by this name.")
+    str,
+    typer.Option(help="Add the run to the history of --server, under this name of the target."),
 ]
 Place = Annotated[str, typer.Argument(help=f"A run: {PLACES}.")]
-Junit = Annotated[Path | None, typer.Option(help="Results as JUnit has them, XML.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The summary as JSON, on standard output.")]
-Report = Annotated[Path | None, typer.Option(help="The report, one HTML file.")]
-Metrics = Annotated[Path | None, typer.Option(help="Counts, as OpenMetrics has them.")]
-Badge = Annotated[Path | None, typer.Option(help="A badge, as shields.io reads it.")]
-Github = Annotated[bool, typer.Option("--github", help="Annotations and summary of the step.")]
-Reported = Annotated[list[str] | None, typer.Option("--standard", help="Told besides; repeat.")]
-Gates = Annotated[list[str] | None, typer.Option("--gate", help="A standard to meet; repeat.")]
+Junit = Annotated[Path | None, typer.Option(help="Write the results to this JUnit XML file.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the summary as JSON on standard output.")
+]
+Report = Annotated[Path | None, typer.Option(help="Write the report to this HTML file.")]
+Metrics = Annotated[
+    Path | None, typer.Option(help="Write the counts to this OpenMetrics text file.")
+]
+Badge = Annotated[
+    Path | None, typer.Option(help="Write a badge to this JSON file, for shields.io.")
+]
+Github = Annotated[
+    bool,
+    typer.Option("--github", help="Write annotations and the step summary of GitHub Actions."),
+]
+Reported = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--standard", help="Also report whether outputs meet this standard; repeat for several."
+    ),
+]
+Gates = Annotated[
+    list[str] | None,
+    typer.Option("--gate", help="Fail outputs that do not meet this standard; repeat for several."),
+]
 
 
-def main(arguments: Sequence[str], context: Ways) -> None:
+def main(arguments: Sequence[str], context: ConnectionOptions) -> None:
     """Runs the command line; exits with its status.
 
     Args:
-        arguments: Behind "conform".
-        context: The program's options on the way to a service (cli_connection.Ways).
+        arguments: Arguments after "conform".
+        context: Options of the program for calls to a service.
     """
     try:
         app(args=list(arguments), prog_name="opserve conform", obj=context)
@@ -117,7 +160,7 @@ def run(  # noqa: PLR0913  options of the command
     seed: Seed = None,
     operator: Operators = None,
     match: Patterns = None,
-    target: TargetName = ITSELF,
+    target: TargetName = SERVICE_UNDER_TEST,
     accuracy: Accuracy = "direct",
     documented_rules: DocumentedRules = "error",
     server: Server = "",
@@ -138,25 +181,29 @@ def run(  # noqa: PLR0913  options of the command
     json: AsJson = False,
     github: Github = False,
 ) -> None:
-    """Try a target on the cases of a suite."""
+    """Run a target on the cases of a suite and judge the results."""
     wanted = wanted_of(operator, match)
     plain = Options(suite=suite, seed=seed, wanted=wanted, target=target, server=server)
     options = replace(
         plain,
-        effort=Effort(jobs=jobs, repeats=repeats, timeout_s=timeout),
+        execution=Execution(jobs=jobs, repeats=repeats, timeout_s=timeout),
         standards=standards_of(standard or (), gate or ()),
-        kept=Kept(folder=folder, resume=resume, history=history),
-        expected=Expected(known_failures=known_failures, baseline=baseline),
-        terms=Terms(accuracy=accuracy, documented_rules=documented_rules),
+        record_options=RecordOptions(folder=folder, resume=resume, history=history),
+        prior=PriorResults(known_failures=known_failures, baseline=baseline),
+        session_options=SessionOptions(accuracy=accuracy, documented_rules=documented_rules),
     )
     files = Files(junit=junit, report=report, metrics=metrics, badge=badge)
-    raise typer.Exit(perform(options, Outputs(files=files, json=json, github=github), context.obj))
+    raise typer.Exit(
+        run_and_report(options, Outputs(files=files, json=json, github=github), context.obj)
+    )
 
 
 @app.command()
 def verify(  # noqa: PLR0913  options of the command
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="With an .npz of outputs for each case, ID.npz.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder with the outputs of each case in a file ID.npz.")
+    ],
     *,
     suite: SuiteName = "standard",
     seed: Seed = None,
@@ -171,19 +218,19 @@ def verify(  # noqa: PLR0913  options of the command
     report: Report = None,
     json: AsJson = False,
 ) -> None:
-    """Judge outputs that were computed before; `cases --inputs` writes what to compute them of."""
+    """Judge outputs in files; `opserve conform cases --inputs` writes the inputs for them."""
     options = Options(
         suite=suite,
         seed=seed,
         wanted=wanted_of(operator, match),
         target=f"files:{folder}",
         server=server,
-        effort=Effort(jobs=jobs),
-        kept=Kept(history=history),
-        expected=Expected(known_failures=known_failures, baseline=baseline),
+        execution=Execution(jobs=jobs),
+        record_options=RecordOptions(history=history),
+        prior=PriorResults(known_failures=known_failures, baseline=baseline),
     )
     files = Files(junit=junit, report=report)
-    raise typer.Exit(perform(options, Outputs(files=files, json=json), context.obj))
+    raise typer.Exit(run_and_report(options, Outputs(files=files, json=json), context.obj))
 
 
 @app.command()
@@ -193,10 +240,15 @@ def cases(
     seed: Seed = None,
     operator: Operators = None,
     match: Patterns = None,
-    output: Annotated[Path | None, typer.Option(help="Write them as a suite.")] = None,
-    inputs: Annotated[Path | None, typer.Option(help="Write ID.npz and ID.json of each.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the definitions of the cases to this file.")
+    ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="Write the inputs (ID.npz) and definition (ID.json) of each case here."),
+    ] = None,
 ) -> None:
-    """Show the cases of a suite, or write them or their inputs."""
+    """Show the cases of a suite, or write their definitions or inputs to files."""
     whole = suite_named(suite, seed)
     found = chosen(whole, wanted_of(operator, match))
     part = Suite(name=whole.name, seed=whole.seed, cases=found)
@@ -220,8 +272,8 @@ def compare_runs(
     server: OfHistory = "",
     json: AsJson = False,
 ) -> None:
-    """Tell what a run has that an earlier one had not: failures, cases left out, drifts."""
-    access = Access(address=server, ways=context.obj)
+    """Compare a run with an earlier one: new failures, newly skipped cases, drifts."""
+    access = Access(address=server, connection=context.obj)
     comparison = compare(*(outcomes_at(place, access) for place in (before, now)))
     show_comparison(comparison, as_json=json)
     raise typer.Exit(comparison.exit_code)
@@ -230,26 +282,29 @@ def compare_runs(
 @app.command(name="send")
 def send_record(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="Folder or record of a run.")],
+    folder: Annotated[Path, typer.Argument(help="Folder or record file of a run.")],
     *,
     server: OfHistory,
     history: History,
 ) -> None:
     """Add a run to the history of a service."""
-    send(read_record(record_path(folder)), history, Access(address=server, ways=context.obj))
+    send(read_record(record_path(folder)), history, Access(address=server, connection=context.obj))
 
 
 @app.command()
 def baseline(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Wherever a run is asked for, it stands for it.")],
+    name: Annotated[str, typer.Argument(help="Name for the run, accepted wherever a run is.")],
     place: Place,
     *,
     server: OfHistory,
     history: History = "",
 ) -> None:
-    """Name a run of the service, or move a name; one in a folder is sent with --history before."""
-    access, run = Access(address=server, ways=context.obj), run_in(place)
+    """Name a run of the service, or move a name to it.
+
+    A run in a folder is first sent to the history that --history names.
+    """
+    access, run = Access(address=server, connection=context.obj), run_in(place)
     if run is None:
         run = send(read_record(record_path(Path(place))), history, access).id
     with access.client() as client:
@@ -260,26 +315,26 @@ def baseline(
 @app.command()
 def forget(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="A baseline of the service.")],
+    name: Annotated[str, typer.Argument(help="Name of a baseline.")],
     *,
-    server: Server,
+    server: OfHistory,
 ) -> None:
-    """Take a baseline's name away; its run stays as long as others of its age."""
-    with Access(address=server, ways=context.obj).client() as client:
+    """Delete the name of a baseline; its run then expires like others."""
+    with Access(address=server, connection=context.obj).client() as client:
         client.conformance.delete_baseline(name)
 
 
 @app.command()
 def runs(
     context: typer.Context,
-    target: Annotated[str, typer.Argument(help="Only runs of this one.")] = "",
+    target: Annotated[str, typer.Argument(help="Show only runs of this target.")] = "",
     *,
-    server: Server,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="Runs at most.")] = 20,
-    output: Output = Form.TABLE,
+    server: OfHistory,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Greatest number of runs.")] = 20,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Show the history of a service, the newest run first."""
-    access = Access(address=server, ways=context.obj)
+    """Show the runs in the history of a service, newest first."""
+    access = Access(address=server, connection=context.obj)
     show(runs_on(target, access, limit), columns=COLUMNS, output=output)
 
 
@@ -287,29 +342,34 @@ def runs(
 def repro(  # noqa: PLR0913  options of the command
     context: typer.Context,
     *,
-    case: Annotated[str, typer.Option(help="Its id.")],
+    case: Annotated[str, typer.Option(help="Id of the case.")],
     seed: Seed = None,
-    suite: Annotated[str, typer.Option(help="That has it; standard, then exhaustive.")] = "",
-    target: TargetName = ITSELF,
+    suite: Annotated[
+        str,
+        typer.Option(help="Suite of the case; the default is standard, then exhaustive."),
+    ] = "",
+    target: TargetName = SERVICE_UNDER_TEST,
     accuracy: Accuracy = "direct",
     documented_rules: DocumentedRules = "error",
     server: Server = "",
     timeout: Timeout = 60.0,
-    snippet: Annotated[Path | None, typer.Option(help="Write a program that tries it.")] = None,
+    snippet: Annotated[
+        Path | None, typer.Option(help="Write a Python program that runs the case to this file.")
+    ] = None,
 ) -> None:
-    """Try one case again, and tell all about it."""
+    """Run one case again and show all details of its verdict."""
     found, drawn_by = case_named(case, (suite,) if suite else SEARCHED, seed)
     options = Options(
         suite=suite,
         target=target,
         wanted=Wanted(),
         server=server,
-        effort=Effort(jobs=1, timeout_s=timeout),
-        terms=Terms(accuracy=accuracy, documented_rules=documented_rules),
+        execution=Execution(jobs=1, timeout_s=timeout),
+        session_options=SessionOptions(accuracy=accuracy, documented_rules=documented_rules),
     )
     alone = Suite(name=suite or "repro", seed=drawn_by, cases=(found,))
-    (result,) = tried(options, alone, alone.cases, context.obj).results
-    typer.echo("\n".join(told(result)))
+    (result,) = run_suite(options, alone, alone.cases, context.obj).results
+    typer.echo("\n".join(report_lines(result)))
     if snippet is not None:
         snippet.write_text(snippet_of(result, drawn_by), encoding="utf-8")
     is_good = result.verdict.status in GOOD
@@ -317,5 +377,5 @@ def repro(  # noqa: PLR0913  options of the command
 
 
 def wanted_of(operators: list[str] | None, patterns: list[str] | None) -> Wanted:
-    """What is chosen of a suite."""
+    """Returns the selection of cases by the options."""
     return Wanted(operators=tuple(operators or ()), patterns=tuple(patterns or ()))

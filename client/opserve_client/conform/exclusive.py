@@ -7,8 +7,8 @@ from typing import IO
 if sys.platform == "win32":
     import msvcrt
 
-    # Windows refuses other handles a locked byte, so the byte lies behind what any record has;
-    # the C runtime takes no position of 2 GiB or more.
+    # Windows denies other handles access to a locked byte, so the byte is beyond the end of any
+    # record. The C runtime accepts no position of 2 GiB or more.
     _BEHIND_BYTES = 1 << 30
 
     def lock(file: IO[str]) -> None:

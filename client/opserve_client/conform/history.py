@@ -1,4 +1,4 @@
-"""A run in the history of a service: sent there, and what others are compared with."""
+"""Runs in the history of a service: send, list and read them."""
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,18 +25,19 @@ from opserve_kernels.conformance.record import REASON_CHARACTERS, VERDICT_CHARAC
 from opserve_kernels.verdict.verdict import GOOD, Status
 
 SERVICE = "service:"
-"""Stands before the id of a run of the service, or the name of a baseline."""
-PLACES = f'folder or record of a run, or "{SERVICE}" and a run or baseline of the service'
+"""Prefix of the id of a run of the service, or of the name of a baseline."""
+PLACES = f'folder or record file of a run, or "{SERVICE}" and a run or baseline of the service'
 _VERDICTS = 3 * 2**19
-"""Characters of all verdicts of a run, with which it is still a JSON body that a service takes:
-the first failures have theirs, later ones a status and a reason."""
+"""Most characters of all verdicts of a run, so that the JSON body is within a service's limit. The
+first failures have verdicts, later ones only a status and a reason."""
 
 
 def check_history(target: str, access: Access) -> None:
-    """Asks, before hours of work, whether the service would take a run.
+    """Checks before hours of work that the service has a history for the target.
 
     Raises:
-        InfrastructureError: It would not.
+        InfrastructureError: No service is given.
+        OpserveError: The service has no history, or is unreachable.
     """
     _check_service("history", access)
     with access.client() as client:
@@ -48,41 +49,42 @@ def send(record: RunRecord, target: str, access: Access) -> Run:
 
     Args:
         record: The run.
-        target: What the history calls that which was tried.
-        access: The service.
+        target: Name of the run's target in the history.
+        access: Access to the service.
 
     Raises:
-        InfrastructureError: No service is named, or no target.
-        OpserveError: It is not there.
+        InfrastructureError: No service is given, or no target.
+        OpserveError: The service rejected the run or is unreachable.
     """
     _check_service("history", access)
     if not target:
-        raise InfrastructureError("run: given one that is in no history, allowed with --history")
+        raise InfrastructureError("run: given a run in a folder, allowed with --history")
     header = record.header
     with access.client() as client:
         run = client.conformance.report_run(
-            _told(record.results),
+            _reported(record.results),
             target=target,
             suite=header.suite,
             digest=header.digest,
             seed=header.seed,
             tool=f"opserve {header.tool}",
         )
-    typer.echo(f"run {run.id} is in the history of {target}", err=True)
+    typer.echo(f"added run {run.id} to the history of {target}", err=True)
     return run
 
 
 def send_or_keep(record: RunRecord, target: str, access: Access, folder: Path | None) -> None:
-    """Adds a run to the history; its record stays where it cannot be sent.
+    """Adds a run to the history; after a failure, saves its record for a later attempt.
 
     Args:
         record: The run.
-        target: What the history calls that which was tried.
-        access: The service.
-        folder: Where the record is; None means nowhere yet.
+        target: Name of the run's target in the history.
+        access: Access to the service.
+        folder: Folder of the record; None means that it has none yet.
 
     Raises:
-        InfrastructureError: It is not there; the message says how to send it later.
+        InfrastructureError: The service does not have the run; the message has the command that
+            sends it later.
     """
     try:
         send(record, target, access)
@@ -91,17 +93,19 @@ def send_or_keep(record: RunRecord, target: str, access: Access, folder: Path | 
             folder = Path(tempfile.mkdtemp(prefix="opserve-run-"))
             write_record(record, folder / RECORD_NAME)
         later = f"opserve conform send {folder} --server {access.address} --history {target}"
-        raise InfrastructureError(f"history: {error}; the record stays: {later}") from error
+        raise InfrastructureError(
+            f"history: {error}; the record is saved, send it later: {later}"
+        ) from error
 
 
 def outcomes_at(place: str, access: Access) -> Outcomes:
-    """What became of the cases of a run: PLACES.
+    """Returns the outcomes of a run: PLACES.
 
     Raises:
-        InfrastructureError: No service is named.
-        OpserveError: The service does not tell of such a run.
-        RecordError: It is no record.
-        OSError: It cannot be read.
+        InfrastructureError: No service is given.
+        OpserveError: The service has no such run, or is unreachable.
+        RecordError: The file is no record.
+        OSError: The file cannot be read.
     """
     run = run_in(place)
     if run is None:
@@ -115,16 +119,16 @@ def outcomes_at(place: str, access: Access) -> Outcomes:
 
 
 COLUMNS = ("begun", "run", "target", "suite", "seed", "state", "results", "worst", "baselines")
-"""Of a run that is told."""
+"""Columns of the table of runs."""
 
 
 def runs_on(target: str, access: Access, limit: int) -> list[Row]:
-    """The newest runs of the history, each with COLUMNS.
+    """Returns the newest runs of the history, each with COLUMNS.
 
     Args:
-        target: Only those of this one; "" means of all.
-        access: The service.
-        limit: How many at most.
+        target: Target of the runs; "" means all.
+        access: Access to the service.
+        limit: Greatest number of runs.
     """
     with access.client() as client:
         runs = client.conformance.list_runs(target, limit=limit).runs
@@ -133,7 +137,7 @@ def runs_on(target: str, access: Access, limit: int) -> list[Row]:
 
 
 def run_in(place: str) -> str | None:
-    """The run of the service that a place names; None where it is a path."""
+    """Returns the id or name of a run of the service; None for a path."""
     return place.removeprefix(SERVICE) if place.startswith(SERVICE) else None
 
 
@@ -151,24 +155,24 @@ def _row(run: Run, names: Sequence[str]) -> Row:
     }
 
 
-def _check_service(asked: str, access: Access) -> None:
+def _check_service(option: str, access: Access) -> None:
     if not access.address:
-        raise InfrastructureError(f"{asked}: given no service, allowed with --server")
+        raise InfrastructureError(f"{option}: given no service, allowed with --server")
 
 
-def _told(results: Iterable[Result]) -> Iterator[CaseResult]:
+def _reported(results: Iterable[Result]) -> Iterator[CaseResult]:
     left = _VERDICTS
     for one in results:
         result = result_of(one.verdict, seconds=one.seconds)
         size = len(result.verdict)
-        is_told = one.verdict.status not in GOOD and size <= min(left, VERDICT_CHARACTERS)
-        left -= size if is_told else 0
-        verdict = result.verdict if is_told else ""
-        told = replace(result, reason=_one_line(result.reason), verdict=verdict)
-        yield CaseResult(**asdict(told))
+        has_verdict = one.verdict.status not in GOOD and size <= min(left, VERDICT_CHARACTERS)
+        left -= size if has_verdict else 0
+        verdict = result.verdict if has_verdict else ""
+        reported = replace(result, reason=_one_line(result.reason), verdict=verdict)
+        yield CaseResult(**asdict(reported))
 
 
 def _one_line(reason: str) -> str:
-    """What a target said may be anything."""
+    """Formats a reason on one line: a target's output may contain any characters."""
     line = " ".join(reason.split())
     return "".join(one if one.isprintable() else "?" for one in line)[:REASON_CHARACTERS]

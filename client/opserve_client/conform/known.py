@@ -1,4 +1,4 @@
-"""Failures that are known before a run, and what became of them."""
+"""Known failures, and their results in a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from opserve_kernels.verdict.verdict import GOOD, Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A line of known failures.
+    """A line in a file of known failures.
 
     Attributes:
-        pattern: Of cases (suite.matches).
-        reason: Behind the #.
+        pattern: Pattern of cases (suite.matches).
+        reason: Text after the #.
     """
 
     pattern: str
@@ -30,11 +30,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """What was known of the cases of a run.
+    """Known failures that match cases of a run.
 
     Attributes:
-        failing: The first line that a failing case matches, by the case's id.
-        passing: The same of passing cases, if all that the line matches pass: XPASS.
+        failing: First line that matches a failing case, by the case's id.
+        passing: First line that matches a passing case, by the case's id, if all cases that the
+            line matches pass: XPASS.
     """
 
     failing: Mapping[str, Known] = field(default_factory=dict[str, Known])
@@ -42,7 +43,7 @@ class Expectations:
 
     @property
     def unexpected(self) -> tuple[Known, ...]:
-        """The lines of which all cases pass."""
+        """The lines whose cases all pass."""
         return tuple(dict.fromkeys(self.passing.values()))
 
 
@@ -50,7 +51,7 @@ NOTHING_KNOWN = Expectations()
 
 
 def read_known(path: Path) -> tuple[Known, ...]:
-    """Known failures in a file: a pattern on each line, and behind a # why.
+    """Reads a file of known failures: on each line a pattern, # and the reason.
 
     Raises:
         InfrastructureError: The file cannot be read.
@@ -68,7 +69,7 @@ def read_known(path: Path) -> tuple[Known, ...]:
 
 
 def expectations(record: RunRecord, known: Sequence[Known]) -> Expectations:
-    """What became of known failures in a run."""
+    """Matches known failures with the results of a run."""
     failing, passing = dict[str, Known](), dict[str, Known]()
     for line in known:
         tried = [one for one in record.results if matches(one.case, [line.pattern])]

@@ -1,4 +1,4 @@
-"""A case on a session: its tensors as they lie in memory, the call, and the memory after it."""
+"""Conformance cases in a session: tensor memory before the call, the call, and memory after it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from time import perf_counter
@@ -9,24 +9,24 @@ from opserve.v1.command_service_pb2 import Command, CommandResult
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import DestroyExecutorRequest, GetWorkspaceSizeRequest
 from opserve_client._sync.session import Session
-from opserve_client.errors import ExecutionFailed, OpserveError, QuotaExceeded, may_pass
+from opserve_client.errors import ExecutionFailed, OpserveError, QuotaExceeded, is_transient
 from opserve_client.operators import OPERATORS, get_workspace_size_request
 from opserve_client.rule_warnings import DocumentedRuleWarning
-from opserve_client.run_batches import SMALL_BYTES, History, execute_and_wait
+from opserve_client.run_batches import SMALL_BYTES, DeviceObjects, execute_and_wait
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.conformance.target import Broken, Ran, Refused
 from opserve_kernels.verdict.verdict import Code
 
 _BATCH_BYTES = 16 * SMALL_BYTES
-"""A service's limit on the data of a batch; SMALL_BYTES is that on a tensor's."""
+"""A service's limit on the data of a batch; SMALL_BYTES is its limit on the data of a tensor."""
 
 
 def plan_on(session: Session, case: Case) -> Ran | Refused | Broken:
-    """Phase one alone, with tensors that lie nowhere: whether the call is refused.
+    """Runs phase one alone, on null pointers, to see whether the call is rejected.
 
     Raises:
-        OpserveError: Something else than the call was refused or failed.
+        OpserveError: Another error than the rejection of the call.
     """
     executor = session.last_handles.executor + 1
     request = _request(case, {}, executor)
@@ -41,36 +41,36 @@ def plan_on(session: Session, case: Case) -> Ran | Refused | Broken:
 def run_on(
     session: Session, case: Case, storages: Mapping[str, Array], *, read: Collection[str]
 ) -> Ran | Refused | Broken:
-    """The whole call.
+    """Runs the whole call.
 
     Args:
-        session: On a device of the case's profile.
+        session: Session on a device of the case's profile.
         case: The call.
-        storages: Flat memory of every tensor before the call; it stays as it is.
-        read: The tensors whose memory is wanted after the call, every output among them.
+        storages: Flat memory of every tensor before the call; it is not changed.
+        read: Names of the tensors to read after the call, with every output among them.
 
     Raises:
-        OpserveError: Something else than the call was refused or failed.
+        OpserveError: Another error than the rejection or failure of the call.
     """
     sizes = [storage.nbytes for storage in storages.values()]
     is_small = max(sizes) <= SMALL_BYTES and 2 * sum(sizes) <= _BATCH_BYTES
-    run = _run_at_once if is_small else _run_in_steps
-    history = History()
+    run = _run_in_one_batch if is_small else _run_in_steps
+    made = DeviceObjects()
     try:
-        return run(session, case, storages, history, read)
+        return run(session, case, storages, made, read)
     finally:
-        if leftovers := history.leftovers():
-            session.submit(leftovers)
+        if cleanup := made.cleanup():
+            session.submit(cleanup)
 
 
-def _run_at_once(
+def _run_in_one_batch(
     session: Session,
     case: Case,
     storages: Mapping[str, Array],
-    history: History,
+    made: DeviceObjects,
     wanted: Collection[str],
 ) -> Ran | Refused | Broken:
-    """Bytes inside the batch, in one round trip."""
+    """Runs the call in one batch with the bytes of its tensors: one round trip."""
     last = session.last_handles
     buffers = {name: last.buffer + n for n, name in enumerate(storages, 1)}
     workspace = last.buffer + len(buffers) + 1
@@ -89,10 +89,10 @@ def _run_at_once(
     commands += [Command(free=FreeRequest(buffer=one)) for one in (*buffers.values(), workspace)]
     started = perf_counter()
     try:
-        results = _submitted(session, commands, history)
+        results = _submitted(session, commands, made)
     except OpserveError as error:
         results = list(error.results)
-        # A call without a workspace has none to free: the batch ends with the refusal of that.
+        # The last command frees the workspace. A call without one fails there, after its outputs.
         if len(results) < len(commands) - 1:
             return _failed(error, phase_one=len(before))
     seconds = perf_counter() - started
@@ -110,13 +110,13 @@ def _run_in_steps(
     session: Session,
     case: Case,
     storages: Mapping[str, Array],
-    history: History,
+    made: DeviceObjects,
     wanted: Collection[str],
 ) -> Ran | Refused | Broken:
-    """Bytes on their own way."""
+    """Runs the call in a batch, and transfers the bytes of its tensors apart from it."""
     last = session.last_handles
     numbers = {name: last.buffer + n for n, name in enumerate(storages, 1)}
-    _submitted(session, [_allocate(storages[name], numbers[name]) for name in numbers], history)
+    _submitted(session, [_allocate(storages[name], numbers[name]) for name in numbers], made)
     buffers = {
         name: session.buffer(number, size_bytes=max(1, storages[name].nbytes))
         for name, number in numbers.items()
@@ -127,7 +127,7 @@ def _run_in_steps(
     started = perf_counter()
     try:
         call = _call(case, numbers, workspace, last.executor + 1)
-        results = _submitted(session, call, history)
+        results = _submitted(session, call, made)
     except OpserveError as error:
         return _failed(error, phase_one=0)
     seconds = perf_counter() - started
@@ -140,13 +140,15 @@ def _run_in_steps(
     return Ran(storages=found, seconds=seconds, warnings=_warnings_in(results))
 
 
-def _submitted(session: Session, commands: list[Command], history: History) -> list[CommandResult]:
+def _submitted(
+    session: Session, commands: list[Command], made: DeviceObjects
+) -> list[CommandResult]:
     try:
         results = session.submit(commands)
     except OpserveError as error:
-        history.note(commands, error.results)
+        made.update(commands, error.results)
         raise
-    history.note(commands, results)
+    made.update(commands, results)
     return results
 
 
@@ -172,13 +174,15 @@ def _allocate(storage: Array, buffer: int) -> Command:
 
 
 def _failed(error: OpserveError, *, phase_one: int) -> Refused | Broken:
-    """Phase one's refusal of the call, or a kernel that failed; everything else is raised.
+    """Returns the rejection by phase one or the failure of the kernel; raises other errors.
+
+    A transient error or an exceeded quota is no rejection: the same call may succeed later.
 
     Args:
-        error: Of the batch.
-        phase_one: Place of phase one in the batch.
+        error: Error of the batch.
+        phase_one: Position of phase one in the batch.
     """
-    depends_on_time = may_pass(error) or isinstance(error, QuotaExceeded)
+    depends_on_time = is_transient(error) or isinstance(error, QuotaExceeded)
     if error.failed_command == phase_one and not depends_on_time:
         number = error.code if isinstance(error.code, int) else None
         return Refused(code=Code(number=number, name=error.name), reason=error.message)

@@ -1,8 +1,8 @@
-"""ONNX's Conv, ConvTranspose and Col2Im as backward calls, with what must come of them.
+"""ONNX's Conv, ConvTranspose and Col2Im as backward calls, with their expected results.
 
-ConvTranspose is the data gradient of the convolution that runs the other way, and Col2Im is
-im2col_backward. Conv is forward only, but for any dy, <Conv(x, w), dy> = <x, grad_input> =
-<w, grad_weight>: a number that both gradients must give.
+ConvTranspose is the data gradient of the convolution in the other direction, and Col2Im is
+im2col_backward. Conv is a forward call. For any dy, <Conv(x, w), dy> = <x, grad_input> =
+<w, grad_weight>: both gradients must give this number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ from opserve_kernels.tensor import NUMPY_DTYPES
 from opserve_kernels.verdict.verdict import Check, Status
 
 Array = NDArray[Any]
-RELATIVE, ABSOLUTE = 1e-3, 1e-7  # what ONNX's own runner allows
-_DRAWN = 3  # a Conv is tried with so many dy: signs of some results, so that nothing cancels
+RELATIVE, ABSOLUTE = 1e-3, 1e-7  # tolerances of ONNX's own test runner
+_DRAWN = 3  # number of dy for each Conv: random selections of the result's signs, so no sum cancels
 _DTYPES = {dtype.name: kind for kind, dtype in NUMPY_DTYPES.items() if dtype.kind not in "iub"}
 _PLANE = 2  # spatial dimensions of a call whose padding may differ by side
 _CHOICE = Fill(kind=Kind.INTEGER, bound=1)
@@ -36,12 +36,12 @@ class Node:
     """A node with its data.
 
     Attributes:
-        name: Of the folder and the data set.
+        name: Names of the folder and of the data set.
         operator: ONNX's name.
-        profile: That calls are made for.
-        attributes: Integers, lists of them and texts.
-        inputs: In the node's order; None for one that is left out.
-        output: What the node gives.
+        profile: Profile of the calls.
+        attributes: Integers, lists of integers and texts.
+        inputs: Inputs in the node's order; None for an omitted one.
+        output: Expected output of the node.
     """
 
     name: str
@@ -52,31 +52,31 @@ class Node:
     output: Array
 
     def row(self, name: str, axes: int, default: int) -> Row:
-        """A list of one number for each axis."""
+        """Returns an attribute with one number for each axis."""
         given = self.attributes.get(name, (default,) * axes)
         if not isinstance(given, tuple) or len(given) != axes:
-            raise Inexpressible(f"{name}: given {given!r}, allowed are {axes} integers")
+            raise Inexpressible(f"{name}: given {given!r}, allowed {axes} integers")
         return given
 
     def tensor(self, place: int, name: str) -> Array:
-        """An input that the node must have."""
+        """Returns a required input."""
         found = self.inputs[place] if place < len(self.inputs) else None
         if found is None:
-            raise Inexpressible(f"{name}: is missing")
+            raise Inexpressible(f"{name}: the input is missing")
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenCase:
-    """A call whose operands are given, and what must come of it.
+    """A call with given operands and expected results.
 
     Attributes:
-        name: Of the folder and the data set.
-        case: The call; its inputs are filled for whoever tries it with drawn ones.
-        operands: By input.
-        outputs: What an output must be, by name.
-        products: What the sum of an output times an operand must be, by output: the operand's
-            name and the sum.
+        name: Names of the folder and of the data set.
+        case: The call; its fills are for runs with random inputs.
+        operands: Operands by input.
+        outputs: Expected outputs by name.
+        products: Expected sum of an output times an operand, by output: the operand's name and the
+            sum.
     """
 
     name: str
@@ -87,35 +87,36 @@ class GivenCase:
 
 
 def cases_of(node: Node) -> Sequence[GivenCase]:
-    """The calls that a node makes.
+    """Returns the calls of a node.
 
     Raises:
-        Inexpressible: No operator here computes it.
+        Inexpressible: No operator of opserve computes it.
     """
-    if node.operator not in _MAKERS:
-        raise Inexpressible(f"operator: given {node.operator}, allowed are {', '.join(_MAKERS)}")
-    return _MAKERS[node.operator](node)
+    if node.operator not in _CONVERTERS:
+        raise Inexpressible(f"operator: given {node.operator}, allowed {', '.join(_CONVERTERS)}")
+    return _CONVERTERS[node.operator](node)
 
 
 def check_given(given: GivenCase, outputs: Mapping[str, Array]) -> tuple[Check, ...]:
-    """Whether outputs agree with what a folder says, as near as ONNX's own runner asks."""
+    """Compares outputs with the expected results, with the tolerances of ONNX's test runner."""
     checks: list[Check] = []
     for name, expected in given.outputs.items():
         wide = expected.astype(np.float64)
         far = np.abs(outputs[name].astype(np.float64) - wide) > ABSOLUTE + RELATIVE * np.abs(wide)
         wrong = int(np.count_nonzero(far | np.isnan(outputs[name])))
-        checks.append(_check(name, wrong, f"{wrong} of {far.size} elements are not ONNX's"))
+        reason = f"{wrong} of {far.size} elements differ from ONNX's"
+        checks.append(_check(name, wrong, reason))
     for name, (operand, total) in given.products.items():
         found = _dot(outputs[name], given.operands[operand])
         is_near = abs(found - total) <= ABSOLUTE + RELATIVE * abs(total)
-        told = f"<{name}, {operand}> is {found!r}, ONNX's is {total!r}"
-        checks.append(_check(name, 0 if is_near else 1, told))
+        reason = f"<{name}, {operand}> is {found!r}, ONNX's is {total!r}"
+        checks.append(_check(name, 0 if is_near else 1, reason))
     return tuple(checks)
 
 
-def _check(name: str, wrong: int, told: str) -> Check:
-    status = Status.FAILED if wrong else Status.PASSED
-    return Check(name="onnx", tensor=name, status=status, reason=f"{name}: {told}", elements=wrong)
+def _check(name: str, wrong: int, reason: str) -> Check:
+    status, reason = Status.FAILED if wrong else Status.PASSED, f"{name}: {reason}"
+    return Check(name="onnx", tensor=name, status=status, reason=reason, elements=wrong)
 
 
 def _conv(node: Node) -> Sequence[GivenCase]:
@@ -158,10 +159,10 @@ def _col2im(node: Node) -> Sequence[GivenCase]:
     )
     axes = len(image)
     if axes != _PLANE or len(block) != _PLANE:
-        raise Inexpressible(f"image_shape: given {axes} dimensions, allowed are {_PLANE}")
+        raise Inexpressible(f"image_shape: given {axes} dimensions, allowed {_PLANE}")
     pads = node.row("pads", 2 * axes, 0)
     if pads[:axes] != pads[axes:]:
-        raise Inexpressible(f"pads: given {pads}, allowed are equal ones on both sides")
+        raise Inexpressible(f"pads: given {pads}, allowed equal ones on both sides")
     call = FoldCall(
         out=node.output.shape,
         kernel=block,
@@ -172,20 +173,21 @@ def _col2im(node: Node) -> Sequence[GivenCase]:
     )
     case = _supported(call.case(_setting(node)))
     if case.tensors["grad_output"].shape != columns.shape:
-        raise Inexpressible(f"input: has shape {columns.shape}, which no im2col makes")
+        shape = case.tensors["grad_output"].shape
+        raise Inexpressible(f"input: given the shape {columns.shape}, allowed {shape}")
     operands, outputs = {"grad_output": columns}, {"out": node.output}
     return (GivenCase(name=node.name, case=case, operands=operands, outputs=outputs),)
 
 
-_MAKERS = {"Conv": _conv, "ConvTranspose": _conv_transpose, "Col2Im": _col2im}
+_CONVERTERS = {"Conv": _conv, "ConvTranspose": _conv_transpose, "Col2Im": _col2im}
 
 
 def _convolution(node: Node, image: Row, weight: Row, result: Row) -> ConvolutionCall:
-    """The convolution from image to result whose gradients a node is."""
+    """Returns the convolution from image to result whose gradient the node computes."""
     axes = len(image) - 2
     ranks = {len(image), len(weight), len(result)}
     if len(ranks) > 1 or not 1 <= axes <= _MOST_RANK - 2:
-        raise Inexpressible(f"X: given {len(image)} dimensions, allowed are 3 to {_MOST_RANK}")
+        raise Inexpressible(f"X: given {len(image)} dimensions, allowed 3 to {_MOST_RANK}")
     groups = node.attributes.get("group", 1)
     stride, dilation = node.row("strides", axes, 1), node.row("dilations", axes, 1)
     if not isinstance(groups, int) or min(*stride, *dilation, groups) < 1:
@@ -207,17 +209,17 @@ def _convolution(node: Node, image: Row, weight: Row, result: Row) -> Convolutio
         )
         if call.output == result and weight[1] * groups == image[1]:
             return call
-    raise Inexpressible(f"pads: none that are offered lead from {image} to {result}")
+    raise Inexpressible(f"pads: no supported padding leads from {image} to {result}")
 
 
 def _pads(node: Node, image: Row, weight: Row, result: Row) -> list[tuple[int, int]]:
-    """Both sides by axis; where they are not said they follow from the sizes."""
+    """Returns the padding of both sides by axis; without `pads` it follows from the sizes."""
     axes = len(image) - 2
     said, given = node.attributes.get("auto_pad", "NOTSET"), node.row("pads", 2 * axes, 0)
     is_sized = node.operator == "ConvTranspose" and "output_shape" in node.attributes
     if said == "VALID" or (said == "NOTSET" and not is_sized):
         if min(given) < 0:
-            raise Inexpressible(f"pads: given {given}, allowed are none below 0")
+            raise Inexpressible(f"pads: given {given}, allowed numbers of at least 0")
         return (
             [(0, 0)] * axes
             if said == "VALID"
@@ -241,9 +243,9 @@ def _in_dtype(call: ConvolutionCall, dtype: str, mask: Mask) -> ConvolutionCall:
 
 
 def _known(dtype: str) -> str:
-    """A dtype that operators have."""
+    """Returns a dtype that operators support."""
     if dtype not in _DTYPES:
-        raise Inexpressible(f"dtype: given {dtype}, allowed are {', '.join(_DTYPES)}")
+        raise Inexpressible(f"dtype: given {dtype}, allowed {', '.join(_DTYPES)}")
     return dtype
 
 
@@ -254,12 +256,12 @@ def _setting(node: Node) -> Setting:
 def _supported(case: Case) -> Case:
     found = supported(case)
     if found is None:
-        raise Inexpressible(f"{case.profile}: has no such call")
+        raise Inexpressible(f"{case.profile}: the profile does not support the call")
     return found
 
 
 def _without_bias(node: Node) -> Array:
-    """The result less the bias of its channel."""
+    """Returns the result minus the bias of each channel."""
     bias = node.inputs[2] if len(node.inputs) > 2 else None  # noqa: PLR2004  # X, W, B
     if bias is None:
         return node.output

@@ -1,8 +1,8 @@
-"""Reads folders of ONNX's backend tests: calls, their operands, and what must come of them.
+"""Readers for folders of ONNX's backend tests: calls, operands and expected results.
 
-A folder holds model.onnx, of one node, and test_data_set_0, test_data_set_1, ... with input_0.pb,
-... and output_0.pb. A tensor whose data lie in another file is refused: no path is taken from a
-file. Needs the package onnx: pip install opserve[conform].
+A folder has model.onnx with one node, and test_data_set_0, test_data_set_1, ... with input_0.pb,
+... and output_0.pb. A tensor with data in another file is rejected: the reader opens no path that a
+file names. Needs the package onnx: pip install opserve[conform].
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,12 +27,12 @@ _TEXT_CHARACTERS = 100  # of an attribute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """A data set, or a folder, that makes no case.
+class Unconverted:
+    """A data set, or a folder, that cannot be converted to a case.
 
     Attributes:
-        name: Its own, behind the folder's.
-        reason: Why.
+        name: Names of the folder and of the data set.
+        reason: The reason.
     """
 
     name: str
@@ -41,34 +41,34 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """What folders have made.
+    """The content of folders.
 
     Attributes:
-        cases: With operands and expectations.
-        left: What cannot be expressed.
+        cases: Cases with operands and expected results.
+        unconverted: Data sets and folders without cases.
     """
 
     cases: tuple[GivenCase, ...]
-    left: tuple[Left, ...]
+    unconverted: tuple[Unconverted, ...]
 
 
 def read_folders(root: Path, *, profile: str = "ascend910b") -> Folders:
-    """All test folders in a folder, or the one that it is.
+    """Reads a test folder, or all test folders in a folder.
 
     Args:
         root: The folder.
-        profile: That calls are made for.
+        profile: Profile of the calls.
     """
     folders = [root] if (root / MODEL).is_file() else _below(root)
     cases: list[GivenCase] = []
-    left: list[Left] = []
+    unconverted: list[Unconverted] = []
     for folder in folders:
-        for name, made in _read(folder, profile):
-            if isinstance(made, str):
-                left.append(Left(name=name, reason=made))
+        for name, found in _read(folder, profile):
+            if isinstance(found, str):
+                unconverted.append(Unconverted(name=name, reason=found))
             else:
-                cases += made
-    return Folders(cases=tuple(cases), left=tuple(left))
+                cases += found
+    return Folders(cases=tuple(cases), unconverted=tuple(unconverted))
 
 
 def _below(root: Path) -> list[Path]:
@@ -76,10 +76,10 @@ def _below(root: Path) -> list[Path]:
 
 
 def _read(folder: Path, profile: str) -> Iterator[tuple[str, Sequence[GivenCase] | str]]:
-    """Each data set with its cases, or the reason why there are none."""
+    """Yields each data set with its cases, or with the reason why it has none."""
     sets = sorted(folder.glob("test_data_set_*"))[:DATA_SETS_LIMIT]
     if not sets:
-        yield folder.name, "there is no test_data_set_0"
+        yield folder.name, "the folder has no test_data_set_0"
     for data in sets:
         name = f"{folder.name}/{data.name}"
         try:
@@ -93,16 +93,17 @@ def _read(folder: Path, profile: str) -> Iterator[tuple[str, Sequence[GivenCase]
 
 def _node(graph: GraphProto, data: Path, name: str, profile: str) -> Node:
     if len(graph.node) != 1:
-        raise Inexpressible(f"{MODEL}: given {len(graph.node)} nodes, allowed is one")
+        raise Inexpressible(f"{MODEL}: given {len(graph.node)} nodes, allowed one")
     if len(graph.input) > _TENSORS_LIMIT:
-        raise Inexpressible(f"{MODEL}: given {len(graph.input)} inputs, at most {_TENSORS_LIMIT}")
+        inputs, allowed = len(graph.input), f"at most {_TENSORS_LIMIT}"
+        raise Inexpressible(f"{MODEL}: given {inputs} inputs, allowed {allowed}")
     (node,) = graph.node
     arrays = {tensor.name: _array(tensor, tensor.name) for tensor in graph.initializer}
     given = [value.name for value in graph.input if value.name not in arrays]
     for place, value in enumerate(given):
         arrays[value] = _stored(data / f"input_{place}.pb")
     if missing := [value for value in node.input if value and value not in arrays]:
-        raise Inexpressible(f"{missing[0][:_TEXT_CHARACTERS]}: is no input of the graph")
+        raise Inexpressible(f"{missing[0][:_TEXT_CHARACTERS]}: the graph has no such input")
     return Node(
         name=name,
         operator=node.op_type,
@@ -118,15 +119,16 @@ def _stored(path: Path) -> Array:
 
 
 def _array(tensor: TensorProto, name: str) -> Array:
-    """Its elements, none of them from another file."""
+    """Returns the elements of a tensor; rejects one with data in another file."""
     if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
-        raise Inexpressible(f"{name}: its data are in another file, which is not read")
+        raise Inexpressible(f"{name}: given data in another file, allowed data in this file")
     if min(tensor.dims, default=0) < 0 or prod(tensor.dims) > ELEMENTS_LIMIT:
-        raise Inexpressible(f"{name}: has {list(tensor.dims)}, at most {ELEMENTS_LIMIT} elements")
+        given, allowed = list(tensor.dims), f"at most {ELEMENTS_LIMIT} elements"
+        raise Inexpressible(f"{name}: given the shape {given}, allowed {allowed}")
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except (KeyError, TypeError, ValueError) as error:
-        raise Inexpressible(f"{name}: its data do not fit its shape and dtype") from error
+        raise Inexpressible(f"{name}: the data do not fit the shape and dtype") from error
 
 
 def _attribute(one: AttributeProto) -> int | str | Row:
@@ -138,12 +140,13 @@ def _attribute(one: AttributeProto) -> int | str | Row:
         case AttributeProto.STRING:
             return one.s.decode(errors="replace")[:_TEXT_CHARACTERS]
         case _:
-            raise Inexpressible(f"{one.name[:_TEXT_CHARACTERS]}: no integers and no text")
+            name = one.name[:_TEXT_CHARACTERS]
+            raise Inexpressible(f"{name}: given another attribute, allowed integers and texts")
 
 
 def _bytes_of(path: Path) -> bytes:
     if not path.is_file():
-        raise Inexpressible(f"{path.name}: is missing")
+        raise Inexpressible(f"{path.name}: the file is missing")
     if path.stat().st_size > FILE_BYTES_LIMIT:
-        raise Inexpressible(f"{path.name}: is larger than {FILE_BYTES_LIMIT} bytes")
+        raise Inexpressible(f"{path.name}: the file is larger than {FILE_BYTES_LIMIT} bytes")
     return path.read_bytes()

@@ -1,11 +1,11 @@
-"""What a run is asked for, and the run."""
+"""A run of `opserve conform`: its options, the run, and its outputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from opserve_client.cli_connection import Ways
+from opserve_client.cli_connection import ConnectionOptions
 from opserve_client.conform.history import check_history, outcomes_at, send_or_keep
 from opserve_client.conform.known import expectations, read_known
 from opserve_client.conform.record import Header, RunRecord
@@ -15,8 +15,13 @@ from opserve_client.conform.selection import chosen, digest_of, suite_named
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.show import progress, show_interrupted, show_start, show_summary
 from opserve_client.conform.summary import Summary
-from opserve_client.conform.targets.device import Terms
-from opserve_client.conform.targets.named import ITSELF, PLAIN_TERMS, Access, check_target
+from opserve_client.conform.targets.device import SessionOptions
+from opserve_client.conform.targets.named import (
+    DEFAULT_OPTIONS,
+    SERVICE_UNDER_TEST,
+    Access,
+    check_target,
+)
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup, Workers
 from opserve_client.conform.writers.badge import badge
@@ -31,13 +36,13 @@ from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How cases are tried.
+class Execution:
+    """Execution of cases.
 
     Attributes:
-        jobs: Processes that try them.
-        repeats: Equal calls.
-        timeout_s: Seconds that a case may take.
+        jobs: Number of processes that run cases.
+        repeats: Calls of each case.
+        timeout_s: Time limit of a case in seconds.
     """
 
     jobs: int = 2
@@ -46,13 +51,13 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """Where the record stays.
+class RecordOptions:
+    """Storage of the run's record.
 
     Attributes:
-        folder: Where it goes; None means nowhere.
-        resume: Whether the one there is gone on with.
-        history: What the service's history calls the target; "" leaves the run out of it.
+        folder: Folder of the record; None means none.
+        resume: Whether to continue the record in the folder.
+        history: Name of the target in the service's history; "" adds the run to no history.
     """
 
     folder: Path | None = None
@@ -61,11 +66,11 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What is known of the target before.
+class PriorResults:
+    """Results that the run is compared with.
 
     Attributes:
-        known_failures: A file of them.
+        known_failures: File of known failures.
         baseline: An earlier run, history.PLACES; "" means none.
     """
 
@@ -75,13 +80,13 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Files that the run is told in.
+    """Output files of a run; None writes none.
 
     Attributes:
-        junit: JUnit's XML.
-        report: HTML.
-        metrics: OpenMetrics.
-        badge: For shields.io.
+        junit: JUnit XML.
+        report: HTML report.
+        metrics: OpenMetrics text.
+        badge: JSON for shields.io.
     """
 
     junit: Path | None = None
@@ -90,24 +95,29 @@ class Files:
     badge: Path | None = None
 
 
-_TWO, _NOWHERE, _NOTHING, _NO_FILES = Effort(), Kept(), Expected(), Files()
+_EXECUTION, _NO_RECORD, _NO_PRIOR_RESULTS, _NO_FILES = (
+    Execution(),
+    RecordOptions(),
+    PriorResults(),
+    Files(),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a run is asked for; the options of `opserve conform run`.
+    """Options of a run, as of `opserve conform run`.
 
     Attributes:
-        suite: Name or file.
-        target: What is tried.
-        wanted: Of the suite.
-        seed: None means 0, or the file's.
+        suite: Name or file of the suite.
+        target: Name of the target.
+        wanted: Selection of the suite's cases.
+        seed: Seed of the inputs; None means 0, or the seed in the file.
         server: Address of the service for expected values; "" starts one.
-        effort: How cases are tried.
-        standards: Told besides.
-        kept: Where the record stays.
-        expected: What is known before.
-        terms: Of the sessions on a device that is tried.
+        execution: Execution of the cases.
+        standards: Standards to report beside the verdicts, and gates.
+        record_options: Storage of the record.
+        prior: Results that the run is compared with.
+        session_options: Options of the sessions on a tested device.
     """
 
     suite: str
@@ -115,21 +125,21 @@ class Options:
     wanted: Wanted
     seed: int | None = None
     server: str = ""
-    effort: Effort = _TWO
+    execution: Execution = _EXECUTION
     standards: Standards = NO_STANDARDS
-    kept: Kept = _NOWHERE
-    expected: Expected = _NOTHING
-    terms: Terms = PLAIN_TERMS
+    record_options: RecordOptions = _NO_RECORD
+    prior: PriorResults = _NO_PRIOR_RESULTS
+    session_options: SessionOptions = DEFAULT_OPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """Where the summary goes besides the terminal.
+    """Outputs of a run beside the summary on the terminal.
 
     Attributes:
-        files: Into these.
-        json: To standard output, in JSON.
-        github: Into the step of a GitHub workflow.
+        files: Output files.
+        json: Whether the summary on standard output is JSON.
+        github: Whether to write annotations and the summary of a GitHub workflow's step.
     """
 
     files: Files = _NO_FILES
@@ -137,24 +147,24 @@ class Outputs:
     github: bool = False
 
 
-def perform(options: Options, outputs: Outputs, ways: Ways) -> int:
-    """Runs, tells and writes; returns the exit status.
+def run_and_report(options: Options, outputs: Outputs, connection: ConnectionOptions) -> int:
+    """Runs the cases, shows the summary and writes the outputs; returns the exit status.
 
     Raises:
-        InfrastructureError: Nothing can be said.
+        InfrastructureError: There is no verdict, because a service or file failed.
     """
-    access = Access(address=options.server, ways=ways)
-    place, target = options.expected.baseline, options.kept.history
+    access = Access(address=options.server, connection=connection)
+    place, target = options.prior.baseline, options.record_options.history
     baseline = outcomes_at(place, access) if place else None
     if target:
         check_history(target, access)
-    summary = _summary(options, baseline, ways)
+    summary = _summary(options, baseline, connection)
     show_summary(summary, as_json=outputs.json)
     _write_files(summary, outputs.files, baseline)
     if outputs.github:
         write_step(summary)
     if target:
-        send_or_keep(summary.record, target, access, options.kept.folder)
+        send_or_keep(summary.record, target, access, options.record_options.folder)
     return summary.exit_code
 
 
@@ -170,46 +180,52 @@ def _write_files(summary: Summary, files: Files, baseline: Outcomes | None) -> N
         files.badge.write_text(badge(summary.record), encoding="utf-8")
 
 
-def _summary(options: Options, baseline: Outcomes | None, ways: Ways) -> Summary:
-    """What can be read is read before the first case is tried."""
-    place = options.expected.known_failures
+def _summary(options: Options, baseline: Outcomes | None, connection: ConnectionOptions) -> Summary:
+    """Reads all files before the first case runs, so that a wrong option fails at once."""
+    place = options.prior.known_failures
     known = () if place is None else read_known(place)
     suite = suite_named(options.suite, options.seed)
     cases = chosen(suite, options.wanted)
-    record = tried(options, suite, cases, ways)
+    record = run_suite(options, suite, cases, connection)
     comparison = None if baseline is None else compare(baseline, record.outcomes)
     return Summary(record=record, expectations=expectations(record, known), comparison=comparison)
 
 
-def tried(options: Options, suite: Suite, cases: Sequence[Case], ways: Ways) -> RunRecord:
-    """Tries cases of a suite, against a service that is given or started.
+def run_suite(
+    options: Options, suite: Suite, cases: Sequence[Case], connection: ConnectionOptions
+) -> RunRecord:
+    """Runs cases of a suite with a given service, or with one that is started for the run.
+
+    The worker processes start first: they import their modules while the service starts.
 
     Raises:
-        InfrastructureError: Nothing can be said of one of them.
+        InfrastructureError: A case has no verdict, because a service, file or process failed.
     """
-    check_target(options.target, options.effort.timeout_s)
-    if options.kept.resume and options.kept.folder is None:
+    check_target(options.target, options.execution.timeout_s)
+    if options.record_options.resume and options.record_options.folder is None:
         raise InfrastructureError("resume: given no folder of a run, allowed with --folder")
-    profiles = {case.profile for case in cases} if options.target == ITSELF else set[str]()
+    profiles = (
+        {case.profile for case in cases} if options.target == SERVICE_UNDER_TEST else set[str]()
+    )
     if not options.server:
         show_start()
     with (
-        Workers(count=min(options.effort.jobs, len(cases))) as workers,
-        service(options.server, profiles, ways) as access,
+        Workers(count=min(options.execution.jobs, len(cases))) as workers,
+        service(options.server, profiles, connection) as access,
     ):
         setup = _setup(options, suite, cases, access)
         try:
-            with progress(len(cases)) as told:
+            with progress(len(cases)) as advance:
                 return run_cases(
                     cases,
                     setup,
                     workers=workers,
-                    folder=options.kept.folder,
-                    resume=options.kept.resume,
-                    told=told,
+                    folder=options.record_options.folder,
+                    resume=options.record_options.resume,
+                    on_result=advance,
                 )
         except KeyboardInterrupt:
-            show_interrupted(options.kept.folder)
+            show_interrupted(options.record_options.folder)
             raise
 
 
@@ -219,16 +235,16 @@ def header_of(
     *,
     target: str,
     contracts: Mapping[str, str],
-    terms: Terms,
+    session_options: SessionOptions,
 ) -> Header:
-    """What a run is made with.
+    """Returns the header of a run's record.
 
     Args:
-        suite: The whole one.
-        cases: Those of it that are chosen.
-        target: What is tried.
+        suite: The whole suite.
+        cases: The selected cases.
+        target: Name of the target.
         contracts: Revisions of the operators' contracts.
-        terms: Of the sessions.
+        session_options: Options of the sessions.
     """
     return Header(
         tool=version("opserve"),
@@ -239,17 +255,19 @@ def header_of(
         seed=suite.seed,
         target=target,
         contracts={name: contracts[name] for name in sorted({case.operator for case in cases})},
-        accuracy=terms.accuracy,
-        documented_rules=terms.documented_rules,
+        accuracy=session_options.accuracy,
+        documented_rules=session_options.documented_rules,
     )
 
 
 def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access) -> Setup:
-    contracts, terms = contracts_of(access), options.terms
-    header = header_of(suite, cases, target=options.target, contracts=contracts, terms=terms)
+    contracts, session_options = contracts_of(access), options.session_options
+    header = header_of(
+        suite, cases, target=options.target, contracts=contracts, session_options=session_options
+    )
     return Setup(
-        header=replace(header, repeats=options.effort.repeats),
+        header=replace(header, repeats=options.execution.repeats),
         access=access,
-        timeout_s=options.effort.timeout_s,
+        timeout_s=options.execution.timeout_s,
         standards=options.standards,
     )

@@ -1,6 +1,6 @@
-"""Suites from what others keep layers in: benchdnn's and MIOpenDriver's lines, ONNX's tests.
+"""Suites from files of other projects: lines of benchdnn and MIOpenDriver, folders of ONNX tests.
 
-Inputs are drawn as for every case; what ONNX's folders store of them is for onnx_folders alone.
+Inputs are random as in every suite; only onnx_folders reads the inputs in ONNX's folders.
 """
 
 import sys
@@ -17,32 +17,32 @@ from opserve_kernels.cases.suite import Suite
 
 
 def suite_of(form: str, path: Path, seed: int) -> Suite:
-    """The calls that a file or folder stands for; what makes none is told on standard error.
+    """Converts a file or folder to a suite; reports lines without a case on standard error.
 
     Args:
         form: One of FORMS.
-        path: The file; of ONNX's tests, a folder with one of them or with many.
-        seed: That inputs are drawn by.
+        path: The file, or for ONNX a folder with one test or with many.
+        seed: Seed of the inputs.
 
     Raises:
-        InfrastructureError: It cannot be read, or makes no case.
+        InfrastructureError: The file cannot be read, or nothing in it can be converted to a case.
     """
     try:
-        cases, left = FORMS[form](path)
+        cases, unconverted = FORMS[form](path)
     except (ImportError, OSError, UnicodeDecodeError) as error:
         raise InfrastructureError(f"{path}: {error}") from error
-    for reason in left:
+    for reason in unconverted:
         sys.stderr.write(f"{path}, {reason}\n")
     if not cases:
-        raise InfrastructureError(f"{path}: makes no case")
+        raise InfrastructureError(f"{path}: nothing can be converted to a case")
     return Suite(name=f"{form}:{path.name}", seed=seed, cases=tuple(cases.values()))
 
 
 def _lines(read: Callable[[str], Read]) -> "Reader":
     def read_file(path: Path) -> tuple[dict[str, Case], list[str]]:
         found = read(path.read_text(encoding="utf-8"))
-        left = [f"line {one.line}: {one.reason}: {one.text}" for one in found.refused]
-        return {case.id: case for case in found.cases}, left
+        unconverted = [f"line {one.line}: {one.reason}: {one.text}" for one in found.refused]
+        return {case.id: case for case in found.cases}, unconverted
 
     return read_file
 
@@ -52,16 +52,16 @@ def _folders(path: Path) -> tuple[dict[str, Case], list[str]]:
     from opserve_client.conform.onnx_folders import read_folders  # noqa: PLC0415  needs onnx
 
     found = read_folders(path)
-    left = [f"{one.name}: {one.reason}" for one in found.left]
-    return {given.case.id: given.case for given in found.cases}, left
+    unconverted = [f"{one.name}: {one.reason}" for one in found.unconverted]
+    return {given.case.id: given.case for given in found.cases}, unconverted
 
 
 Reader = Callable[[Path], tuple[dict[str, Case], list[str]]]
-"""Gives cases by id, and what makes none with the reason."""
+"""Returns cases by id, and the reasons for lines or folders without a case."""
 
 FORMS: Mapping[str, Reader] = {
     "benchdnn": _lines(read_benchdnn),
     "miopen": _lines(read_miopen),
     "onnx": _folders,
 }
-"""What reads a path, by the word before its colon."""
+"""Readers by the prefix of a suite's name."""

@@ -1,6 +1,6 @@
-"""The record of a run: JSON lines, a header first and then a line for each case that is judged.
+"""Records of runs: JSON lines, first a header and then a line for each judged case.
 
-A line is written whole as soon as its case is judged; a run that was cut off goes on behind them.
+Each line is written at once when its case is judged, so an interrupted run can resume after them.
 """
 
 import json
@@ -18,28 +18,30 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_kernels.verdict.verdict import GOOD, Verdict
 
-FORM = 1  # of the record; a reader refuses others
-RECORD_NAME = "record.jsonl"  # in the folder of a run
+FORM = 1
+"""Version of the record's format; a reader rejects others."""
+RECORD_NAME = "record.jsonl"
+"""File name in the folder of a run."""
 
 
 class RecordError(Exception):
-    """A record cannot be read; the message says which, where and why."""
+    """A record that cannot be read; the message names the file, the line and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What a run was made with: runs with equal headers judged the same thing.
+    """The setup of a run; runs with equal headers are comparable and can resume each other.
 
     Attributes:
         tool: Version of opserve.
         suite: Name of the suite.
-        digest: Of the whole suite, "sha256:...".
-        cases: How many of its cases were chosen.
+        digest: Digest of the whole suite, "sha256:...".
+        cases: Number of selected cases.
         chosen: Digest of their ids.
-        seed: That inputs were drawn by.
-        target: What was tried, as it was named.
+        seed: Seed of the inputs.
+        target: Name of the target.
         contracts: Revision of each operator's contract, by operator.
-        repeats: Times that each call was made.
+        repeats: Calls of each case.
         accuracy: Error bound of the sessions' results.
         documented_rules: Answer to calls that break a rule of the vendor's page alone.
     """
@@ -59,13 +61,13 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of a case.
+    """The result of a case.
 
     Attributes:
         case: The case.
-        verdict: On it.
-        seconds: That the target took for one call; 0 where there was none.
-        warnings: Broken rules of the vendor's page, of a call that was accepted all the same.
+        verdict: The verdict on it.
+        seconds: Seconds of one call of the target; 0 without a call.
+        warnings: Rules of the vendor's page that an accepted call breaks.
     """
 
     case: Case
@@ -75,17 +77,17 @@ class Result:
 
     @property
     def outcome(self) -> Outcome:
-        """What another run is compared with."""
+        """The part of the result that runs are compared by."""
         return Outcome(status=self.verdict.status, worst=self.verdict.worst)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run: its header, and what is judged so far.
+    """A run: its header and its results so far.
 
     Attributes:
-        header: What it was made with.
-        results: In the order of the suite, once it has ended.
+        header: Setup of the run.
+        results: Results, in the suite's order when the run has ended.
     """
 
     header: Header
@@ -93,54 +95,54 @@ class RunRecord:
 
     @property
     def tally(self) -> Tally:
-        """Its counts."""
+        """Counts of the results by status."""
         return Tally.of(result.outcome for result in self.results)
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """The cases that fail the run."""
+        """Results of the cases that fail the run."""
         return tuple(one for one in self.results if one.verdict.status not in GOOD)
 
     @property
     def outcomes(self) -> Outcomes:
-        """What another run is compared with."""
+        """The part of the run that runs are compared by."""
         by_case = {result.case.id: result.outcome for result in self.results}
         return Outcomes(digest=self.header.digest, by_case=by_case)
 
 
 def header_line(header: Header) -> str:
-    """The first line of a record."""
+    """Returns the first line of a record."""
     return _line({"record": FORM, **asdict(header)})
 
 
 def result_line(result: Result) -> str:
-    """A line of a record; of outputs that are right, no maps."""
+    """Returns the line of a result; correct outputs have no maps in it."""
     verdict = to_json(slim(result.verdict))
     form = {"case": result.case.to_json(), "seconds": result.seconds, "verdict": verdict}
     return _line({**form, "warnings": result.warnings} if result.warnings else form)
 
 
 def write_record(record: RunRecord, path: Path) -> None:
-    """The whole record, in a file of its own."""
+    """Writes a whole record to a file."""
     lines = [header_line(record.header), *map(result_line, record.results)]
     path.write_text("".join(lines), encoding="utf-8")
 
 
 def record_path(place: Path) -> Path:
-    """The record of a run, by its folder or itself."""
+    """Returns the path of a record from its folder or its file."""
     return place / RECORD_NAME if place.is_dir() else place
 
 
 def read_record(path: Path) -> RunRecord:
-    """The record in a file; a last line that was cut off is left out.
+    """Reads the record in a file; ignores an incomplete last line.
 
     Raises:
-        RecordError: It is none, or of another form.
+        RecordError: The file is no record, or of another version.
         OSError: The file cannot be read.
     """
     *lines, _ = path.read_text(encoding="utf-8").split("\n")
     if not lines:
-        raise RecordError(f"{path}: no record: no whole line")
+        raise RecordError(f"{path}: no record: the file has no complete line")
     header = _header(_object(lines[0], f"{path}: line 1"), f"{path}: line 1")
     results = [_result(line, f"{path}: line {n}") for n, line in enumerate(lines[1:], 2)]
     return RunRecord(header=header, results=tuple(results))
@@ -156,13 +158,13 @@ def _object(line: str, place: str) -> dict[str, Any]:
     except ValueError as error:
         raise RecordError(f"{place}: no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RecordError(f"{place}: an object is needed")
+        raise RecordError(f"{place}: given {type(value).__name__}, allowed a JSON object")
     return cast("dict[str, Any]", value)
 
 
 def _header(form: dict[str, Any], place: str) -> Header:
     if form.pop("record", None) != FORM:
-        raise RecordError(f"{place}: no record of form {FORM}")
+        raise RecordError(f"{place}: no record of version {FORM}")
     try:
         return Header(**form)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""One case again, alone: its verdict in words, and a program of its own that makes its inputs."""
+"""`opserve conform repro`: the details of one case's verdict, and a program that runs the case."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,14 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.verdict.verdict import Element, OutputVerdict, Status
 
 SEARCHED = ("standard", "exhaustive")
-"""Suites that a case is looked for in, where none is named."""
+"""Suites that are searched for a case by default."""
 
 
 def case_named(case_id: str, suites: Sequence[str], seed: int | None) -> tuple[Case, int]:
-    """The case of an id, and the seed of its suite.
+    """Returns the case of an id, and the seed of its suite.
 
     Raises:
-        InfrastructureError: No suite has it.
+        InfrastructureError: No suite has the case.
     """
     for name in suites:
         suite = suite_named(name, seed)
@@ -30,7 +30,7 @@ def case_named(case_id: str, suites: Sequence[str], seed: int | None) -> tuple[C
 
 
 def snippet_of(result: Result, seed: int) -> str:
-    """A program that makes the case's inputs, calls a function, and shows what was wrong."""
+    """Returns a program that generates the case's inputs, calls a function, shows differences."""
     elements = {
         output.name: [[list(one.index), one.expected] for one in output.first]
         for output in result.verdict.outputs
@@ -41,8 +41,8 @@ def snippet_of(result: Result, seed: int) -> str:
     return text
 
 
-def told(result: Result) -> Iterator[str]:
-    """The verdict, a line each."""
+def report_lines(result: Result) -> Iterator[str]:
+    """Yields the lines of a verdict's details."""
     case, verdict = result.case, result.verdict
     yield f"{verdict.status} {case.id}{words_on(case)}: {verdict.reason}"
     for name, tensor in case.tensors.items():
@@ -59,7 +59,8 @@ def told(result: Result) -> Iterator[str]:
 
 def _output(output: OutputVerdict) -> Iterator[str]:
     layers = ", ".join(f"{one.name} {'yes' if one.passed else 'no'}" for one in output.layers)
-    yield f"{output.name}: {output.status}, {layers}; {output.worst:.3g} of the tolerance used"
+    worst = f"largest error: {output.worst:.3g} of its tolerance"
+    yield f"{output.name}: {output.status}, {layers}; {worst}"
     for one in output.first:
         yield f"  {_element(one)}"
 

@@ -1,4 +1,4 @@
-"""A run of many cases; each is recorded as soon as it is judged, so that a run can go on later."""
+"""Execution of a run, whose record is written case by case so that a run can be resumed."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -28,33 +28,35 @@ def run_cases(
     workers: Workers,
     folder: Path | None,
     resume: bool,
-    told: Callable[[Result], None],
+    on_result: Callable[[Result], None],
 ) -> RunRecord:
-    """Tries all cases, the largest first: begun last, one would hold up the end of the run alone.
+    """Runs all cases, the largest first.
+
+    A large case that starts last would delay the end of the run while other processes are idle.
 
     Args:
-        cases: In the order of the record.
-        setup: What they are tried with.
-        workers: Processes that try them.
-        folder: Where the record is written; None means nowhere.
-        resume: Whether the record that is there already is gone on with.
-        told: Is called with each result as it comes.
+        cases: Cases in the order of the record.
+        setup: Setup of the worker processes.
+        workers: Worker processes.
+        folder: Folder for the record; None means no record.
+        resume: Whether to continue the record in the folder.
+        on_result: Called with each new result.
 
     Raises:
-        InfrastructureError: Nothing could be said of a case, or there is another run's record; the
-            record holds what was judged before.
+        InfrastructureError: A case has no verdict, or the folder has the record of another run. The
+            record has all earlier results.
     """
-    found = {} if folder is None or not resume else _begun(folder, setup.header)
+    found = {} if folder is None or not resume else _recorded(folder, setup.header)
     left = [case for case in cases if case.id not in found]
     left.sort(key=_elements, reverse=True)
-    opened = nullcontext() if folder is None else _opened(folder, setup.header, resume=resume)
+    opened = nullcontext() if folder is None else _open_record(folder, setup.header, resume=resume)
     with opened as file:
         for result in workers.results(left, setup):
             found[result.case.id] = result
             if file is not None:
                 file.write(result_line(result))
                 file.flush()
-            told(result)
+            on_result(result)
     ordered = tuple(found[case.id] for case in cases)
     return RunRecord(header=setup.header, results=ordered)
 
@@ -63,8 +65,8 @@ def _elements(case: Case) -> int:
     return sum(tensor.storage_elements for tensor in case.tensors.values())
 
 
-def _begun(folder: Path, header: Header) -> dict[str, Result]:
-    """What an earlier run of the same kind has judged."""
+def _recorded(folder: Path, header: Header) -> dict[str, Result]:
+    """Returns the results in the record of an earlier run with the same header."""
     path = folder / RECORD_NAME
     if not path.exists() or not path.stat().st_size:
         return {}
@@ -73,8 +75,10 @@ def _begun(folder: Path, header: Header) -> dict[str, Result]:
     except RecordError as error:
         raise InfrastructureError(str(error)) from error
     if record.header != header:
-        told = f"{_difference(record, header)}; without --resume it is written anew"
-        raise InfrastructureError(f"{path}: it is of another run: {told}")
+        raise InfrastructureError(
+            f"{path}: the record is of another run: {_difference(record, header)}; use another "
+            "--folder, or overwrite the record without --resume"
+        )
     return {result.case.id: result for result in record.results}
 
 
@@ -85,8 +89,12 @@ def _difference(record: RunRecord, header: Header) -> str:
     return f"{', '.join(names)} differ"
 
 
-def _opened(folder: Path, header: Header, *, resume: bool) -> IO[str]:
-    """The record, for this run alone, behind its last whole line; one that is not resumed goes."""
+def _open_record(folder: Path, header: Header, *, resume: bool) -> IO[str]:
+    """Opens and locks the record at the end of its last complete line.
+
+    Without `resume` the old content is dropped, but only under the lock: another run may still
+    write to the file.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RECORD_NAME
     file = path.open("a", encoding="utf-8")

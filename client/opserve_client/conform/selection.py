@@ -1,4 +1,4 @@
-"""The cases of a run: a suite by its name or from a file, and what is chosen of it."""
+"""The cases of a run: a suite by name or from a file, and a selection of its cases."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -12,19 +12,19 @@ from opserve_kernels.errors import InvalidArgument
 
 
 def suite_named(name: str, seed: int | None) -> Suite:
-    """A suite that the operators' contracts make, or the one in a file.
+    """Returns a suite that is generated from the operators' contracts, or the suite in a file.
 
     Args:
-        name: smoke, standard, exhaustive, a file of JSON lines, or a path behind the name of
-            another form: benchdnn:FILE, miopen:FILE, onnx:FOLDER.
-        seed: That inputs are drawn by; None means 0, or the file's.
+        name: smoke, standard, exhaustive, a file of JSON lines, benchdnn:FILE, miopen:FILE or
+            onnx:FOLDER.
+        seed: Seed of the inputs; None means 0, or the seed in the file.
 
     Raises:
-        InfrastructureError: There is no such suite, or the file is none.
-        InvalidArgument: There is no such seed.
+        InfrastructureError: There is no such suite, or the file is no suite.
+        InvalidArgument: The seed is negative or above 2^63 - 1.
     """
     check_seed(seed or 0)
-    # Both load every contract.
+    # Both import every contract, which a wrong seed need not wait for.
     from opserve_client.conform.other_forms import FORMS, suite_of  # noqa: PLC0415
     from opserve_kernels.cases.suites import SUITES  # noqa: PLC0415
 
@@ -46,23 +46,23 @@ def suite_named(name: str, seed: int | None) -> Suite:
 
 
 def chosen(suite: Suite, wanted: Wanted) -> tuple[Case, ...]:
-    """The cases that are wanted, in the suite's order.
+    """Returns the selected cases, in the suite's order.
 
     Raises:
-        InfrastructureError: There is none.
+        InfrastructureError: No case is selected.
     """
     found = wanted.of(suite.cases)
     if not found:
         of = f" of {', '.join(wanted.operators)}" if wanted.operators else ""
-        like = f" like {', '.join(wanted.patterns)}" if wanted.patterns else ""
+        like = f" that matches {', '.join(wanted.patterns)}" if wanted.patterns else ""
         raise InfrastructureError(
-            f"suite {suite.name}: no case{of} has a whole id, source or tag{like}; "
-            "`opserve conform cases` shows them, and *word* is like what has the word in it"
+            f"suite {suite.name}: no case{of} has an id, source or tag{like}; `opserve conform "
+            "cases` shows them. A pattern matches a whole text: use *word* for a part of it"
         )
     return found
 
 
 def digest_of(cases: Sequence[Case]) -> str:
-    """Of their ids: equal digests are equal choices."""
+    """Returns the digest of the cases' ids: equal selections have equal digests."""
     ids = "\n".join(case.id for case in cases)
     return f"sha256:{sha256(ids.encode()).hexdigest()}"

@@ -1,11 +1,11 @@
-"""The service that a run asks for expected values: a given one, or one of its own."""
+"""The service that computes expected values for a run: a given one, or one that is started."""
 
 import json
 from collections.abc import Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from opserve_client.cli_connection import Ways
-from opserve_client.conform.targets.named import PLAIN, Access
+from opserve_client.cli_connection import ConnectionOptions
+from opserve_client.conform.targets.named import NO_CREDENTIALS, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
 from opserve_client.private_service import private_service
@@ -15,20 +15,21 @@ REFERENCE = "reference"
 
 @contextmanager
 def service(
-    address: str, profiles: Collection[str] | None, ways: Ways = PLAIN
+    address: str, profiles: Collection[str] | None, connection: ConnectionOptions = NO_CREDENTIALS
 ) -> Generator[Access]:
-    """How a service is reached that has a device of `reference`.
+    """Yields the access to a service with a device of the profile `reference`.
 
     Args:
-        address: Of a service; "" starts one on free ports of the loopback, until the block ends.
-        profiles: That the one that is started has devices of besides; None means all.
-        ways: The key and the files for TLS, of a service that is given.
+        address: Address of a service; "" starts one on free ports of the loopback, until the block
+            ends.
+        profiles: Profiles of the other devices of the started service; None means all.
+        connection: API key and certificates for the given service.
 
     Raises:
-        InfrastructureError: It does not start.
+        InfrastructureError: The service does not start.
     """
     if address:
-        yield Access(address=address, ways=ways)
+        yield Access(address=address, connection=connection)
         return
     settings: dict[str, str] = {}
     if profiles is not None:
@@ -42,7 +43,7 @@ def service(
 
 
 def contracts_of(access: Access) -> Mapping[str, str]:
-    """Revision of each operator's contract there, by operator.
+    """Returns the revision of each operator's contract at a service, by operator.
 
     Raises:
         InfrastructureError: The service does not answer.

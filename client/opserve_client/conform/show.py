@@ -1,4 +1,4 @@
-"""What a person sees of a run: progress on standard error, the summary on standard output."""
+"""Terminal output of a run: progress on standard error, the summary on standard output."""
 
 import json
 from collections.abc import Callable, Generator, Sequence
@@ -15,82 +15,84 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.comparison import Comparison
 from opserve_kernels.verdict.verdict import GOOD
 
-_LISTED = 20  # failures that are shown; the record has all
+_LISTED = 20  # failures in the output; the record has all
 
 
 @contextmanager
 def progress(cases: int) -> Generator[Callable[[Result], None]]:
-    """A bar on a terminal; gives what is told each result."""
+    """Shows a progress bar on a terminal; yields the function to call with each result."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task, failed = bar.add_task("", total=cases), 0
 
-        def tell(result: Result) -> None:
+        def advance(result: Result) -> None:
             nonlocal failed
             failed += result.verdict.status not in GOOD
             bar.update(task, advance=1, description=f"{failed} failed")
 
-        yield tell
+        yield advance
 
 
 def show_summary(summary: Summary, *, as_json: bool) -> None:
-    """The whole on standard output."""
+    """Prints the summary on standard output."""
     typer.echo(_json(summary.to_json()) if as_json else "\n".join(_lines(summary)))
 
 
 def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
-    """What differs, on standard output."""
-    lines = compared(comparison) or ["nothing differs"]
+    """Prints the differences of two runs on standard output."""
+    lines = compared(comparison) or ["no differences"]
     typer.echo(_json(comparison.to_json()) if as_json else "\n".join(lines))
 
 
 def words_on(case: Case) -> str:
-    """What the case covers, in brackets behind its id; "" where it does not say."""
+    """Returns the tags and the source of a case in brackets, for output after its id."""
     words = ", ".join(filter(None, (*case.tags, case.source)))
     return words and f" ({words})"
 
 
 def show_start() -> None:
-    """On standard error, why nothing else is shown for some seconds."""
-    typer.echo("a service is started; the first one compiles its kernels", err=True)
+    """Announces on standard error the start of a service, which takes some seconds."""
+    typer.echo("starting a service; the first start compiles its kernels", err=True)
 
 
 def show_interrupted(folder: Path | None) -> None:
-    """On standard error, how a run goes on that a key ended."""
-    told = "" if folder is None else f": {folder} has what was judged, and --resume goes on with it"
-    typer.echo(f"interrupted{told}", err=True)
+    """Reports on standard error how to continue an interrupted run."""
+    hint = (
+        "" if folder is None else f": {folder} has the results so far; --resume continues the run"
+    )
+    typer.echo(f"interrupted{hint}", err=True)
 
 
 def compared(comparison: Comparison) -> list[str]:
-    """Lines that tell what differs."""
+    """Returns the lines of a comparison."""
     drifts = [f"{one.case} {one.before:.3g} -> {one.now:.3g}" for one in comparison.drifts]
     return [
-        *([] if comparison.same_suite else ["the suites differ: other cases, or other inputs"]),
+        *([] if comparison.same_suite else ["the suites have different cases or inputs"]),
         *_named("new failures", comparison.new_failures),
         *_named("fixed", comparison.fixed),
         *_named("newly skipped", comparison.newly_skipped),
-        *_named("more of the tolerance used", drifts),
-        *([f"not chosen now: {comparison.missing}"] if comparison.missing else []),
+        *_named("larger errors, as a fraction of the tolerance", drifts),
+        *([f"not in this run: {comparison.missing}"] if comparison.missing else []),
     ]
 
 
 def _lines(summary: Summary) -> list[str]:
     header, tally = summary.record.header, summary.record.tally
-    told = ", ".join(f"{n} {status}" for status, n in sorted(tally.counts.items()))
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(tally.counts.items()))
     failures = [
         f"{one.verdict.status} {one.case.id}{words_on(one.case)}: {one.verdict.reason}"
         for one in summary.failures
     ]
     warned = [f"{one.case.id}: {'; '.join(one.warnings)}" for one in summary.warned]
-    total = f"{header.target} on {header.suite}, seed {header.seed}: {told}"
+    total = f"{header.target} on {header.suite}, seed {header.seed}: {counts}"
     return [
         *_named("failures", failures),
         *_named("known failures", [one.case.id for one in summary.known]),
         *_named("known failures that pass", [one.pattern for one in summary.unexpected]),
         *([] if summary.comparison is None else compared(summary.comparison)),
-        *_named("page rules broken by accepted calls", warned),
-        *([] if summary.is_judged else ["nothing was judged"]),
-        f"{total}; at most {tally.worst:.3g} of a tolerance used",
+        *_named("accepted calls that break a rule of the vendor's page", warned),
+        *([] if summary.is_judged else ["no verdict: the target ran none of the selected cases"]),
+        f"{total}; largest error: {tally.worst:.3g} of its tolerance",
     ]
 
 

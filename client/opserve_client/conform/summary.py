@@ -1,4 +1,4 @@
-"""What a run comes to: counts, failures, known ones, and the exit code."""
+"""The summary of a run: counts, failures, known failures and the exit code."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +14,12 @@ _LEFT_OUT = {Status.SKIPPED, Status.UNIMPLEMENTED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a run comes to.
+    """The summary of a run.
 
     Attributes:
         record: The run.
-        expectations: What was known of its cases before.
-        comparison: With a baseline, if there is one.
+        expectations: Known failures of the run.
+        comparison: Comparison with a baseline; None without one.
     """
 
     record: RunRecord
@@ -34,30 +34,30 @@ class Summary:
 
     @property
     def known(self) -> tuple[Result, ...]:
-        """Failures that were known."""
+        """Failures that are known."""
         known = self.expectations.failing
         return tuple(one for one in self.record.failures if one.case.id in known)
 
     @property
     def unexpected(self) -> tuple[Known, ...]:
-        """Known failures of which cases were tried and none failed: XPASS."""
+        """Known failures with cases in the run of which none failed: XPASS."""
         return self.expectations.unexpected
 
     @property
     def warned(self) -> tuple[Result, ...]:
-        """Cases whose calls broke rules of the vendor's page and were accepted."""
+        """Cases with accepted calls that break rules of the vendor's page."""
         return tuple(one for one in self.record.results if one.warnings)
 
     @property
     def is_judged(self) -> bool:
-        """Whether anything was: of a run that left out all it was to try nothing can be said."""
+        """Whether at least one case has a verdict."""
         return bool(self.record.tally.counts.keys() - _LEFT_OUT)
 
     @property
     def exit_code(self) -> int:
-        """1 if a case failed; beside a baseline, if one newly failed or was newly left out.
+        """1 if a case failed; with a baseline, if one newly failed or was newly skipped.
 
-        2 if nothing was judged, where that is not worse than before.
+        2 if no case has a verdict, unless that is worse than the baseline.
         """
         if self.comparison is not None:
             failing = {result.case.id for result in self.failures}
@@ -70,7 +70,7 @@ class Summary:
         return ExitStatus.DONE if self.is_judged else ExitStatus.UNUSABLE
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Returns the summary for programs, as --json prints it."""
         header, tally = self.record.header, self.record.tally
         return {
             "suite": header.suite,
@@ -83,8 +83,8 @@ class Summary:
             "cases": len(self.record.results),
             "counts": dict(sorted(tally.counts.items())),
             "worst": tally.worst,
-            "failures": [_told(result) for result in self.failures],
-            "known_failures": [_told(result) for result in self.known],
+            "failures": [_entry(result) for result in self.failures],
+            "known_failures": [_entry(result) for result in self.known],
             "unexpected_passes": [one.pattern for one in self.unexpected],
             "warnings": [
                 {"case": one.case.id, "warnings": list(one.warnings)} for one in self.warned
@@ -94,6 +94,6 @@ class Summary:
         }
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _entry(result: Result) -> dict[str, Any]:
     verdict = result.verdict
     return {"case": verdict.case, "status": verdict.status.value, "reason": verdict.reason}

@@ -1,4 +1,4 @@
-"""Trials in this process: nothing waits for anything else."""
+"""Trials of cases in this process, without an event loop."""
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from opserve_client.conform.backend import LocalBackend
 from opserve_client.conform.record import Header, Result
-from opserve_client.conform.targets.target import HeldTarget
+from opserve_client.conform.targets.target import ClosableTarget
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.expected import ExpectedFolder, Task
@@ -18,22 +18,22 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTrial:
-    """Tries the cases of a run.
+    """The trial of a run's cases.
 
     Attributes:
-        header: Of the run.
-        target: What is tried.
-        backend: What computes besides.
-        standards: Reported besides.
+        header: Header of the run.
+        target: The tested implementation.
+        backend: Backend for inputs, expected values and verdicts.
+        standards: Standards to report beside the verdicts, and gates.
     """
 
     header: Header
-    target: HeldTarget
+    target: ClosableTarget
     backend: LocalBackend
     standards: Standards = NO_STANDARDS
 
     def task(self, case: Case) -> Task:
-        """A case that is to be judged."""
+        """Returns the task for a case."""
         return Task(
             case=case,
             seed=self.header.seed,
@@ -43,10 +43,10 @@ class LocalTrial:
         )
 
     def run(self, case: Case) -> Result:
-        """Tries a case.
+        """Runs and judges a case.
 
         Raises:
-            InfrastructureError: Nothing can be said of it.
+            InfrastructureError: The case has no verdict, because a service or file failed.
         """
         trial = Trial(
             target=self.target,
@@ -59,15 +59,15 @@ class LocalTrial:
         return Result(case=case, verdict=tried.verdict, seconds=tried.seconds, warnings=warnings)
 
     def close(self) -> None:
-        """Ends what the target and the backend hold."""
+        """Closes the target and the backend."""
         self.target.close()
         self.backend.close()
 
 
 def at_once(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """The result of a coroutine that waits for nothing.
+    """Returns the result of a coroutine that never waits.
 
-    No event loop runs meanwhile, so that a function that is tried may run its own.
+    No event loop runs meanwhile, so a tested function may run its own.
     """
     try:
         work.send(None)
@@ -75,4 +75,4 @@ def at_once(work: Coroutine[Any, Any, ResultT]) -> ResultT:
         result: ResultT = end.value
         return result
     work.close()
-    raise RuntimeError("a coroutine waited that must not")
+    raise RuntimeError("a coroutine of a local target or backend waited")

@@ -1,7 +1,7 @@
-"""Processes that try cases: whatever a target does to its process, the others go on.
+"""Worker processes for conformance cases, which contain crashes of a target.
 
-A process that ends in the middle of a case, or does not end it in time, makes an ERROR of that case
-and is replaced.
+If a process ends during a case, or the case exceeds its time limit, the case has the status ERROR
+and a new process replaces the old one.
 """
 
 import signal
@@ -20,7 +20,7 @@ from typing import Self
 
 from opserve_client.conform.backend import LocalBackend
 from opserve_client.conform.record import Header, Result
-from opserve_client.conform.targets.device import Sessions, Terms
+from opserve_client.conform.targets.device import SessionOptions, Sessions
 from opserve_client.conform.targets.named import Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial
@@ -37,19 +37,20 @@ else:
     from multiprocessing.connection import Connection
 
 START_TIMEOUT_S = 120.0
+"""Time for imports, on a loaded machine too; a case has its own time limit."""
 _STOP_TIMEOUT_S = 10.0
 _SPAWN = get_context("spawn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What every process is told.
+    """The setup of every worker process.
 
     Attributes:
-        header: Of the run.
-        access: The service that expected values come from.
-        timeout_s: Seconds that a case may take, expected values and judging included.
-        standards: Told besides.
+        header: Header of the run.
+        access: Access to the service that computes expected values.
+        timeout_s: Time limit of a case in seconds, with its expected values and verdict.
+        standards: Standards to report beside the verdicts, and gates.
     """
 
     header: Header
@@ -59,17 +60,21 @@ class Setup:
 
 
 def make_trial(setup: Setup) -> LocalTrial:
-    """What a process tries cases with.
+    """Returns the trial that runs and judges cases in a process.
 
     Raises:
         InfrastructureError: There is no such target.
     """
     header = setup.header
-    terms = Terms(accuracy=header.accuracy, documented_rules=header.documented_rules)
-    reference = Sessions(setup.access.client(), Terms(documented_rules=REFERENCE_RULES))
+    session_options = SessionOptions(
+        accuracy=header.accuracy, documented_rules=header.documented_rules
+    )
+    reference = Sessions(setup.access.client(), SessionOptions(documented_rules=REFERENCE_RULES))
     return LocalTrial(
         header=header,
-        target=target_named(header.target, setup.access, timeout_s=setup.timeout_s, terms=terms),
+        target=target_named(
+            header.target, setup.access, timeout_s=setup.timeout_s, session_options=session_options
+        ),
         backend=LocalBackend(reference),
         standards=setup.standards,
     )
@@ -77,20 +82,20 @@ def make_trial(setup: Setup) -> LocalTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failed:
-    """What a process could not do."""
+    """The answer of a process that cannot continue."""
 
     message: str
 
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """A process and what it does.
+    """A process and its work.
 
     Attributes:
-        process: It.
-        connection: To it.
-        deadline: When it must have answered, once it was told what to do; of monotonic().
-        case: That it tries; None while it starts.
+        process: The process.
+        connection: The pipe to it.
+        deadline: Time of monotonic() by which it must answer; infinite before it has its setup.
+        case: The running case; None while the process starts.
     """
 
     process: SpawnProcess
@@ -101,12 +106,13 @@ class _Worker:
 
 @dataclass(slots=True, kw_only=True)
 class Workers:
-    """Some processes; a context that starts them, and ends them all.
+    """Worker processes; a context manager that starts and ends them.
 
-    They load what they need at once: meanwhile the service may start that they are told of later.
+    The processes import their modules at once. Meanwhile the service of the setup may start, which
+    they receive later.
 
     Attributes:
-        count: How many.
+        count: Number of processes.
     """
 
     count: int
@@ -114,46 +120,47 @@ class Workers:
     _running: list[_Worker] = field(default_factory=list[_Worker])
 
     def __enter__(self) -> Self:
-        """Starts them."""
+        """Starts the processes."""
         for _ in range(self.count):
             self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends them."""
+        """Ends the processes."""
         for worker in list(self._running):
             self._stop(worker)
 
     def results(self, cases: Sequence[Case], setup: Setup) -> Iterator[Result]:
-        """Of every case, as they come; asked for once.
+        """Yields the result of every case in order of completion; callable once.
 
         Raises:
-            InfrastructureError: Nothing can be said of a case; those before it are told.
+            InfrastructureError: A case has no verdict; earlier results were yielded.
         """
         self._setup = setup
         left = deque(cases)
         for worker in self._running:
-            self._tell(worker)
+            self._send_setup(worker)
         while left or any(worker.case for worker in self._running):
             yield from self._next(left)
 
     def _next(self, left: deque[Case]) -> Iterator[Result]:
-        """What comes next, a time-out at the latest."""
+        """Waits for the next answer or deadline, and yields the results that it causes."""
         until = min(worker.deadline for worker in self._running) - monotonic()
         ready = wait([worker.connection for worker in self._running], max(0.0, until))
         for worker in list(self._running):
             if worker.connection in ready:
-                yield from self._heard(worker, left)
+                yield from self._receive(worker, left)
             elif worker.deadline <= monotonic():
-                yield self._lost(worker, f"no answer within {self._setup.timeout_s:g} s")
+                yield self._give_up(worker, f"no answer within {self._setup.timeout_s:g} s")
                 self._replace(left)
 
-    def _heard(self, worker: _Worker, left: deque[Case]) -> Iterator[Result]:
+    def _receive(self, worker: _Worker, left: deque[Case]) -> Iterator[Result]:
         try:
             answer: object = worker.connection.recv()
         except (EOFError, OSError):
+            # The pipe closes before the process ends: only the ended process has an exit code.
             worker.process.join(_STOP_TIMEOUT_S)
-            yield self._lost(worker, f"its process ended with {worker.process.exitcode}")
+            yield self._give_up(worker, f"its process ended with {worker.process.exitcode}")
             self._replace(left)
             return
         if isinstance(answer, _Failed):
@@ -167,35 +174,39 @@ class Workers:
             worker.deadline = monotonic() + self._setup.timeout_s
             worker.connection.send(worker.case)
 
-    def _lost(self, worker: _Worker, reason: str) -> Result:
-        """The verdict on a case that took its process along."""
+    def _give_up(self, worker: _Worker, reason: str) -> Result:
+        """Stops a process without an answer; returns the verdict ERROR on its case.
+
+        A process that fails before its first case would fail again, so the run ends.
+        """
         case = worker.case
         self._stop(worker)
         if case is None:
-            raise InfrastructureError(f"a process that tries cases did not start: {reason}")
+            raise InfrastructureError(f"a worker process did not start: {reason}")
         contract = self._setup.header.contracts[case.operator]
         return Result(case=case, verdict=unjudged(case, contract, Status.ERROR, reason))
 
     def _replace(self, left: deque[Case]) -> None:
         if left:
-            self._tell(self._start())
+            self._send_setup(self._start())
 
     def _start(self) -> _Worker:
-        ours, theirs = _SPAWN.Pipe()
-        process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
+        connection, child_connection = _SPAWN.Pipe()
+        process = _SPAWN.Process(target=_worker_main, args=(child_connection,), daemon=True)
         process.start()
-        theirs.close()
-        worker = _Worker(process=process, connection=ours)
+        # With this copy open, the pipe would stay open after the end of the process.
+        child_connection.close()
+        worker = _Worker(process=process, connection=connection)
         self._running.append(worker)
         return worker
 
-    def _tell(self, worker: _Worker) -> None:
+    def _send_setup(self, worker: _Worker) -> None:
         worker.deadline = monotonic() + START_TIMEOUT_S
-        with suppress(BrokenPipeError):  # it has ended, which is heard next
+        with suppress(BrokenPipeError):  # the process has ended: _receive reports that next
             worker.connection.send(self._setup)
 
     def _stop(self, worker: _Worker) -> None:
-        """At once where it is at work; else once it has closed its sessions."""
+        """Kills a process that runs a case; lets an idle one close its sessions first."""
         self._running.remove(worker)
         worker.connection.close()
         if worker.case is not None:
@@ -207,12 +218,12 @@ class Workers:
         worker.process.close()
 
 
-def _work(connection: Connection) -> None:
-    """A process: what it is told and cases in, results out, until the other side closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other side decides when it ends
+def _worker_main(connection: Connection) -> None:
+    """Receives the setup, then cases, and sends results until the parent closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     try:
         trial = make_trial(connection.recv())
-    except EOFError:  # nobody needs it any more
+    except EOFError:  # the run ended before it began
         return
     except (InfrastructureError, OpserveError) as error:
         connection.send(_Failed(message=str(error)))
@@ -230,5 +241,5 @@ def _tried(trial: LocalTrial, case: Case) -> Result | _Failed:
         return trial.run(case)
     except InfrastructureError as error:
         return _Failed(message=str(error))
-    except Exception:  # noqa: BLE001  the other process must hear of it
+    except Exception:  # noqa: BLE001  the parent must receive an answer
         return _Failed(message=f"{case.id}: {format_exc()}")

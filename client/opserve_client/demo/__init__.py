@@ -1,4 +1,4 @@
-"""`opserve demo`: trains a network on real digits, every convolution gradient computed remotely."""
+"""`opserve demo`: train a network on handwritten digits, with remote convolution gradients."""
 
 import time
 from contextlib import ExitStack
@@ -36,20 +36,20 @@ REQUIRED_ACCURACY = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """The handwritten digits that scikit-learn ships, scaled to 0..1: images (N, 1, 8, 8)."""
+    """Handwritten digits of scikit-learn: images (N, 1, 8, 8), scaled to 0..1, and their digits."""
 
     images: Array
     digits: NDArray[np.int64]
 
     def batches(self, order: NDArray[np.int64]) -> list["Digits"]:
-        """Whole batches in this order; what is left over waits for another epoch."""
+        """Returns the full batches in this order; an epoch skips the remaining digits."""
         chunks = [order[i : i + BATCH] for i in range(0, len(order) - BATCH + 1, BATCH)]
         return [Digits(self.images[chunk], self.digits[chunk]) for chunk in chunks]
 
 
 @dataclass(slots=True)
 class Report:
-    """What the demo found."""
+    """Results of the demo; times in seconds."""
 
     accuracy: float = 0.0
     seconds: float = 0.0
@@ -58,12 +58,12 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether the network learned and every gradient lay within its bound."""
+        """Whether the network learned and every gradient is within its bound."""
         return self.accuracy >= REQUIRED_ACCURACY and self.agreement.used_bound <= 1.0
 
 
 def main() -> int:
-    """Runs the demo; the exit status."""
+    """Runs the demo; returns the exit status."""
     console = Console()
     extras.require("demo", need="the demo")
     train_set, test_set = load_digits()
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def load_digits() -> tuple[Digits, Digits]:
-    """Digits to train on and digits to test on, shuffled by the demo's seed."""
+    """Returns training digits and test digits, shuffled by the demo's seed."""
     datasets: Any = import_module("sklearn.datasets")  # only the demo needs it; it has no types
     pixels, digits = datasets.load_digits(return_X_y=True)
     order = np.random.default_rng(SEED).permutation(len(digits))
@@ -89,7 +89,7 @@ def load_digits() -> tuple[Digits, Digits]:
 
 
 def train(addresses: Addresses, train_set: Digits, test_set: Digits, console: Console) -> Report:
-    """Trains through the service, comparing every gradient with a float64 one."""
+    """Trains through the service, and compares every gradient with one in float64."""
     report = Report()
     started = time.perf_counter()
     with Client(addresses.grpc) as client, client.open_session("ascend910b") as session:

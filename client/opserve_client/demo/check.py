@@ -1,4 +1,4 @@
-"""Gradients against float64 ones computed here, with a bound derived from the reduction length.
+"""Comparison of gradients with float64 ones, with a bound derived from the reduction length.
 
 For each element |given - exact| <= u*|exact| + (4*sqrt(K) + 2)*u*magnitude, where u = 2^-24, K
 is the number of products in its sum and magnitude the same sum of absolute values.
@@ -17,12 +17,12 @@ Exact = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Agreement:
-    """The worst of all comparisons.
+    """The worst result of all comparisons.
 
     Attributes:
         difference: Greatest difference of an element.
-        used_bound: Greatest share of its bound that a difference used; more than 1 is an error.
-        compared: Elements.
+        used_bound: Greatest ratio of a difference to its bound; more than 1 is an error.
+        compared: Number of compared elements.
     """
 
     difference: float = 0.0
@@ -54,7 +54,7 @@ class Agreement:
 def exact_gradients(
     layer: Convolution, grad_output: Exact, images: Exact, weight: Exact
 ) -> tuple[Exact, Exact, Exact]:
-    """grad_input, grad_weight and grad_bias in float64, from the forward definition."""
+    """Returns grad_input, grad_weight and grad_bias in float64, from the forward definition."""
     windows = layer.windows(images)
     grad_weight = np.einsum("nkhw,nchwij->kcij", grad_output, windows, optimize=True)
     taps = np.einsum("nkhw,kcij->nchwij", grad_output, weight, optimize=True)

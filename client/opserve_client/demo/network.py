@@ -1,4 +1,4 @@
-"""A small convolutional network in NumPy, whose convolution gradients come from outside."""
+"""A small convolutional network in NumPy, with a parameter for its convolution gradients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class Convolution:
     """A 2-D convolution with a 3x3 kernel and padding 1.
 
     Attributes:
-        name: For reports.
+        name: Name of the layer in parameters and reports.
         channels: Input and output channels.
         size: Height and width of the input.
         stride: Steps of the kernel.
-        needs_grad_input: Whether anything in front of it is trained.
+        needs_grad_input: Whether a layer before it is trained.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Convolution:
         return (self.size - 1) // self.stride + 1
 
     def forward(self, image: Array, weight: Array, bias: Array) -> Array:
-        """The convolution of images (N, C, size, size)."""
+        """Returns the convolution of images (N, C, size, size)."""
         windows = self.windows(image)
         images: Array = np.einsum("nchwij,kcij->nkhw", windows, weight, optimize=True)
         return images + bias[:, None, None]
 
     def windows(self, image: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Every 3x3 window that the kernel sees: (N, C, H', W', 3, 3)."""
+        """Returns every 3x3 window under the kernel: (N, C, H', W', 3, 3)."""
         padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
         return sliding_window_view(padded, (3, 3), axis=(2, 3))[  # pyright: ignore[reportUnknownVariableType]
             :, :, :: self.stride, :: self.stride
@@ -58,7 +58,7 @@ class Gradients:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Those that were computed."""
+        """The computed gradients."""
         computed = (self.grad_input, self.grad_weight, self.grad_bias)
         return tuple(array for array in computed if array is not None)
 
@@ -72,8 +72,8 @@ class DigitsNetwork:
     """Two convolutions with ReLU and a dense layer, trained by momentum.
 
     Args:
-        gradients: Computes the gradients of a convolution from its input and grad_output.
-        seed: Of the initial weights.
+        gradients: Function for the gradients of a convolution from its input and grad_output.
+        seed: Seed of the initial weights.
     """
 
     def __init__(self, gradients: ConvolutionGradients, *, seed: int) -> None:
@@ -92,11 +92,11 @@ class DigitsNetwork:
         self._momentum = {name: np.zeros_like(value) for name, value in self.parameters.items()}
 
     def logits(self, images: Array) -> Array:
-        """Scores of the ten digits."""
+        """Returns the scores of the ten digits: (N, 10)."""
         return self._forward(images)[-1]
 
     def train(self, images: Array, digits: NDArray[np.int64], *, rate: float) -> float:
-        """One step on a batch; the mean loss before it."""
+        """Trains one step on a batch; returns the mean loss before the step."""
         first, second, scores = self._forward(images)
         probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
         probabilities /= probabilities.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Convolution gradients through the two-phase protocol: planned once, executed at every step."""
+"""Convolution gradients by the two-phase protocol: plan once, execute at every step."""
 
 import time
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from opserve_client.demo.network import Array, Convolution, Gradients
 
 @dataclass(slots=True)
 class Traffic:
-    """What the calls cost, as the client sees it."""
+    """Costs of the calls in the client: seconds of each, and bytes of all."""
 
     seconds: list[float] = field(default_factory=list[float])
     bytes_moved: int = 0
 
 
 class RemoteConvolution:
-    """One layer's repeatable executor with its device memory.
+    """The repeatable executor of a layer with its device memory.
 
     Args:
         session: An open session.
         layer: The convolution.
-        batch: Images of a step; fixed, because an executor's shapes are.
-        traffic: Counts calls and bytes.
+        batch: Number of images in a step; fixed, as the shapes of an executor are fixed.
+        traffic: Counter of calls and bytes.
     """
 
     def __init__(

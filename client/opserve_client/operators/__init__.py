@@ -1,4 +1,4 @@
-"""Every operator of the client, by name, and how a call becomes the message of phase one."""
+"""The client's operators by name, and the conversion of a call to the message of phase one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -58,14 +58,16 @@ OPERATORS: Mapping[str, OperatorClass] = {
 
 
 class OperatorCall(Protocol[ResultT_co]):
-    """What every operator's class offers; its dataclass fields are the arguments.
+    """The interface of operator classes, whose dataclass fields are the arguments.
 
     Attributes:
-        schema: Its schema in the kernels: name, outputs, formats of arrays.
-        invalid: The code for a value of the wrong kind, which no message can carry.
-        invalid_entry: The same for an entry of an array of integers.
-        buffer_entries: Arguments that may name a buffer: a number, or that entry of an array.
-        functions: The vendor's names of the call, each an option `function` of it, if it has many.
+        schema: Schema in the kernels: name, outputs, formats of arrays.
+        invalid: Code for a value of the wrong kind, which no message can represent.
+        invalid_entry: Code for such an entry of an array of integers.
+        buffer_entries: Arguments that may contain a Buffer: None means the argument itself, a
+            number the index of its entry.
+        functions: The vendor's names of the call, values of its argument `function`, if it has
+            several.
     """
 
     schema: ClassVar[Schema]
@@ -75,17 +77,17 @@ class OperatorCall(Protocol[ResultT_co]):
     functions: ClassVar[tuple[str, ...]]
 
     def result(self, outputs: Mapping[str, Array]) -> ResultT_co:
-        """The outputs by the vendor's names, None where one was not asked for."""
+        """Returns the outputs by the vendor's names, None where one was not requested."""
         ...
 
 
 def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
-    """The call with plain values, which NumPy's are not; what no argument can be is refused.
+    """Returns the call with plain Python values in place of NumPy's.
 
     Raises:
-        AclnnError: 161002, a value of the wrong kind: a bool where a number is due, a list where
-            an array is, ...; DeconvError, or TbeError E60038, but E65001 or E64004 for an entry
-            that is no integer.
+        AclnnError: 161002, a value of the wrong kind, such as a bool for a number, or a list for
+            an array. In other families DeconvError, or TbeError E60038, but E65001 or E64004 for
+            an entry that is no integer.
     """
     fields = _message_of(call).fields
     operator: Any = call  # its class is one of OPERATORS, a dataclass
@@ -106,9 +108,10 @@ def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
 
 
 def infer_outputs(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
-    """The outputs that a plain call asks for, as session.run makes those that are None.
+    """Returns the outputs that session.run creates for a plain call.
 
-    Left out are those that malformed arguments leave open, or of sizes that no message can carry.
+    Outputs that malformed arguments leave undefined are missing, and so are outputs with sizes
+    above 64 bits.
     """
     schema, tensors = call.schema, tensor_fields(call)
     given: dict[str, object] = {
@@ -128,7 +131,7 @@ def infer_outputs(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
 
 
 def check_owners(call: OperatorCall[Any], owner: object) -> None:
-    """Refuses tensors and buffers of another session (107017)."""
+    """Rejects tensors and buffers of another session (107017)."""
     for name in tensor_fields(call):
         value = getattr(call, name)
         if isinstance(value, DeviceTensor):
@@ -140,17 +143,17 @@ def check_owners(call: OperatorCall[Any], owner: object) -> None:
 
 
 def is_repeatable(call: OperatorCall[Any]) -> bool:
-    """Whether a call uses nothing that is on a device, so that it can be made again elsewhere."""
+    """Returns whether a call uses no object of its session, so that another session can run it."""
     tensors = (getattr(call, name) for name in tensor_fields(call))
     named = (_named_value(call, name) for name in call.buffer_entries)
     return not (any(isinstance(tensor, DeviceTensor) for tensor in tensors) or any(named))
 
 
 def operator_name(call: OperatorCall[Any]) -> str:
-    """Snake-case name of the operator, as in the request's oneof.
+    """Returns the operator's name in snake case, as in the request's oneof.
 
     Raises:
-        AclnnError: 161002, not a call of an operator.
+        AclnnError: 161002, the object is no call of an operator.
     """
     for name, operator in OPERATORS.items():
         if isinstance(call, operator):
@@ -160,7 +163,7 @@ def operator_name(call: OperatorCall[Any]) -> str:
 
 
 def tensor_fields(call: OperatorCall[Any]) -> tuple[str, ...]:
-    """Names of the tensor arguments, in the order that SetTensorBuffer counts."""
+    """Returns the names of the tensor arguments, in the order of the indices of SetTensorBuffer."""
     tensor = tensor_pb2.Tensor.DESCRIPTOR
     fields = _message_of(call).fields
     return tuple(field.name for field in fields if field.message_type is tensor)
@@ -173,7 +176,7 @@ def get_workspace_size_request(
     session: str = "",
     executor: int = 0,
 ) -> operator_service_pb2.GetWorkspaceSizeRequest:
-    """The message of phase one; None, or a tensor that is not in `tensors`, is a null pointer."""
+    """Returns the message of phase one; a tensor that is missing in `tensors` is a null pointer."""
     request = operator_service_pb2.GetWorkspaceSizeRequest(session=session, executor=executor)
     name = operator_name(call)
     arguments = getattr(request, name)
@@ -187,10 +190,10 @@ def get_workspace_size_request(
 
 
 def device_tensors(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
-    """The tensors of a plain call by name; those that are None are left out.
+    """Returns the tensors of a plain call by name, without those that are None.
 
     Raises:
-        AclnnError: 161002, one is not on the device.
+        AclnnError: 161002, a tensor is not on the device.
     """
     tensors: dict[str, TensorSpec] = {}
     for name in tensor_fields(call):
@@ -213,7 +216,7 @@ def _message_of(call: OperatorCall[Any]) -> Descriptor:
 
 
 def _arguments(form: Descriptor, given: Mapping[str, object], schema: Schema) -> object:
-    """Values as the schema has them: its dataclass of a message's name, with those inside it."""
+    """Returns the schema's dataclass of a message's name, with nested ones for nested messages."""
     parts = {field.name: field.message_type for field in form.fields}
     arguments: dict[str, object] = {
         name: _arguments(part, cast("Mapping[str, object]", value), schema)
@@ -226,7 +229,7 @@ def _arguments(form: Descriptor, given: Mapping[str, object], schema: Schema) ->
 
 
 def _fill(message: Message, values: Mapping[str, object]) -> None:
-    """Writes plain values into a message; those that are None stay absent."""
+    """Writes plain values into a message; None stays absent."""
     for name, value in values.items():
         if value is None:
             continue
@@ -280,7 +283,7 @@ def _named_buffer(call: OperatorCall[Any], name: str) -> DeviceBuffer | None:
 
 
 def _named_value(call: OperatorCall[Any], name: str) -> object:
-    """What an argument has in the place of a buffer."""
+    """Returns the value of an argument, or of its entry, that may be a buffer."""
     value: object = getattr(call, name)
     entry = call.buffer_entries[name]
     if entry is None:
@@ -290,7 +293,7 @@ def _named_value(call: OperatorCall[Any], name: str) -> object:
 
 
 def _with_handle(call: OperatorCall[Any], name: str, value: Any) -> Any:  # noqa: ANN401  an argument
-    """An argument with the handle of the buffer that it names in that buffer's place."""
+    """Returns an argument in which the buffer, if it has one, is replaced by its handle."""
     buffer = _named_buffer(call, name) if name in call.buffer_entries else None
     if buffer is None:
         return value

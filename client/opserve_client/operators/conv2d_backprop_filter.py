@@ -38,7 +38,7 @@ class Conv2dBackpropFilterResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Conv2dBackpropFilter:
-    """Arguments of the TBE DSL call conv2d_backprop_filter; None is Python's.
+    """Arguments of the TBE DSL call conv2d_backprop_filter; None means absent.
 
     Tensors are FLOAT16, and more on some profiles: a NumPy array (for session.run) or a Tensor in
     device memory. An array of 5 dimensions counts as NC1HWC0, one of 4 as FRACTAL_Z; to_5hd makes
@@ -52,11 +52,11 @@ class Conv2dBackpropFilter:
         out_backprop: Gradient of the convolution's output, NC1HWC0 (N, C1, Ho, Wo, 16).
         filter_sizes: Cout, Cin/groups, KH, KW.
         para_dict: Everything else, by the vendor's keys; None means its defaults.
-        raw: Whether blocks between different groups hold what the device computes there; None and
-            False mean zeros.
+        raw: Whether blocks between different groups keep the values that a device computes there;
+            None and False mean zeros.
         res_tensor: Output, the gradient of the weight, FRACTAL_Z (real_g*cin1_g*KH*KW, cout_g/16,
-            16, 16). session.run makes it when it is None, in res_dtype, and takes a dtype or an
-            array as a wish.
+            16, 16). For None, session.run creates it in res_dtype; for a dtype or an array, in that
+            dtype.
     """
 
     schema: ClassVar[Schema] = kernel_schema
@@ -73,5 +73,5 @@ class Conv2dBackpropFilter:
     res_tensor: OutputArgument = None
 
     def result(self, outputs: Mapping[str, Array]) -> Conv2dBackpropFilterResult:
-        """The gradient by its name."""
+        """Returns the gradient by name."""
         return Conv2dBackpropFilterResult(outputs.get("res_tensor"))

@@ -11,7 +11,7 @@ from opserve_kernels.status import AnyStatus, TbeStatus
 
 
 class GroupDict(TypedDict, total=False):
-    """What the vendor's formulas give for a weight's shape and its groups; see group_dict().
+    """Results of the vendor's formulas for a weight's shape and its groups; see group_dict().
 
     Attributes:
         g_extend: Superblocks: groups / multiple_extend, rounded up.
@@ -49,7 +49,7 @@ class Conv2dBackpropInputParaDict(TypedDict, total=False):
         offset_x: Only 0 has a meaning for floating dtypes.
         offset_w: Must be None.
         kernel_name: Name of the kernel; changes nothing.
-        group_dict: Of a grouped convolution; absent means one group.
+        group_dict: Result of group_dict() for a grouped convolution; absent means one group.
     """
 
     strides: Sequence[int]
@@ -70,7 +70,7 @@ class Conv2dBackpropInputResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Conv2dBackpropInput:
-    """Arguments of the TBE DSL call conv2d_backprop_input; None is Python's.
+    """Arguments of the TBE DSL call conv2d_backprop_input; None means absent.
 
     Tensors are FLOAT16, and more on some profiles: a NumPy array (for session.run) or a Tensor in
     device memory. An array of 4 dimensions counts as FRACTAL_Z, one of 5 as NC1HWC0; to_fractal_z
@@ -84,8 +84,8 @@ class Conv2dBackpropInput:
         filter_sizes: Cout, Cin/groups, KH, KW.
         input_sizes: N, Cin, H, W.
         para_dict: Everything else, by the vendor's keys.
-        res_tensor: Output, the gradient of the input, NC1HWC0 (N, C1, H, W, 16). session.run makes
-            it when it is None, in res_dtype, and takes a dtype or an array as a wish.
+        res_tensor: Output, the gradient of the input, NC1HWC0 (N, C1, H, W, 16). For None,
+            session.run creates it in res_dtype; for a dtype or an array, in that dtype.
     """
 
     schema: ClassVar[Schema] = kernel_schema
@@ -102,5 +102,5 @@ class Conv2dBackpropInput:
     res_tensor: OutputArgument = None
 
     def result(self, outputs: Mapping[str, Array]) -> Conv2dBackpropInputResult:
-        """The gradient by its name."""
+        """Returns the gradient by name."""
         return Conv2dBackpropInputResult(outputs.get("res_tensor"))

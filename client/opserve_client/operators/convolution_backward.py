@@ -12,7 +12,7 @@ from opserve_kernels.status import AnyStatus, Status
 
 
 class CubeMathType(IntEnum):
-    """In which precision the cube unit may compute (cubeMathType)."""
+    """Precision of the cube unit (cubeMathType)."""
 
     KEEP_DTYPE = 0
     ALLOW_FP32_DOWN_PRECISION = 1
@@ -53,9 +53,9 @@ class ConvolutionBackward:
         output_padding: Extra output size of a transposed convolution; zeros otherwise.
         groups: Groups of channels, at least 1.
         output_mask: Which of grad_input, grad_weight and grad_bias to compute.
-        cube_math_type: In which precision to compute; has no default.
-        grad_input: Output of input's shape. session.run makes the outputs that are None, in the
-            dtype promote(input, grad_output), and takes a dtype or an array as a wish.
+        cube_math_type: Precision of the computation; has no default.
+        grad_input: Output of input's shape. For None, session.run creates the outputs in inferred
+            dtypes, here promote(input, grad_output); for a dtype or an array, in that dtype.
         grad_weight: Output of weight's shape; inferred dtype promote(weight, grad_output).
         grad_bias: Output of one element for each output channel; inferred dtype grad_output's.
     """
@@ -83,5 +83,5 @@ class ConvolutionBackward:
     grad_bias: OutputArgument = None
 
     def result(self, outputs: Mapping[str, Array]) -> ConvolutionBackwardResult:
-        """The gradients by name, None where the mask is False."""
+        """Returns the gradients by name, None where the mask is False."""
         return ConvolutionBackwardResult(*(outputs.get(name) for name in kernel_schema.OUTPUTS))

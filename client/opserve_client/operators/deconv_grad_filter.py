@@ -18,24 +18,24 @@ class DeconvGradFilterResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeconvGradFilter:
-    """Arguments of {fp,hp}_deconv_grad_filter_{s,p}; None means that one was not given.
+    """Arguments of {fp,hp}_deconv_grad_filter_{s,p}; None means absent.
 
     The numbers come from `param`, or from the fields of the same names, but not from both. Tensors
     are FLOAT (fp) or FLOAT16 (hp): a NumPy array (for session.run) or a Tensor in device memory.
     Source: the vendor's page DeconvGradFilter.
 
-    Errors: DeconvError 1 something is missing; 2 a shape or value that breaks a rule; 3 a dtype
-    that the profile does not have.
+    Errors: DeconvError 1, an argument is missing; 2, a shape or value breaks a rule; 3, the profile
+    does not support the dtype.
 
     Attributes:
         dy_data: Gradient of the deconvolution's output (batch, out_h, out_w, out_c).
         x_data: The deconvolution's input (input_batch, in_h, in_w, in_c).
         dw_data: Output, the gradient of the weight (group, out_c/group*kernel_h*kernel_w,
-            in_c/group). session.run makes it when it is None, in x_data's dtype, and takes a dtype
-            or an array as a wish.
-        param: The vendor's array: 18 to 20 entries in the order of the fields below, the last of
-            them temp_space, which may be a Buffer.
-        core_mask: Cores to run on, a bit for each; of the _s functions only.
+            in_c/group). For None, session.run creates it in x_data's dtype; for a dtype or an
+            array, in that dtype.
+        param: The vendor's array: 18 to 20 entries in the order of the fields below; the last one,
+            temp_space, may be a Buffer.
+        core_mask: Cores to run on, one bit each; only for the _s functions.
         function: The function, "fp_deconv_grad_filter_s" and so on; None means fp or hp by
             dy_data's dtype, and _s if there is a core_mask, else _p.
         input_batch: Entries of x_data; None means its shape's, as for the next seven.
@@ -55,7 +55,7 @@ class DeconvGradFilter:
         dilation_h: Distance of taps in height; None means 1, as for dilation_w.
         dilation_w: Distance of taps in width.
         group: Groups of channels; None means 1.
-        temp_space: A Buffer, its handle or 0; it is not used; None means 0.
+        temp_space: A Buffer, its handle or 0; opserve does not use it; None means 0.
         row_order: Order of a group's rows in dw_data: "oc_kh_kw", which None means, or "kh_kw_oc".
     """
 
@@ -95,5 +95,5 @@ class DeconvGradFilter:
     row_order: str | None = None
 
     def result(self, outputs: Mapping[str, Array]) -> DeconvGradFilterResult:
-        """The gradient by its name."""
+        """Returns the gradient by name."""
         return DeconvGradFilterResult(outputs.get("dw_data"))

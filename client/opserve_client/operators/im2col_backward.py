@@ -32,8 +32,8 @@ class Im2colBackward:
         dilation: Distance between elements of a block, at least 1.
         padding: Zeros around the image, at least 0.
         stride: Steps between blocks, at least 1.
-        out: Output, the image (C, H, W) or (N, C, H, W). session.run makes it when it is None, in
-            grad_output's dtype, and takes a dtype or an array as a wish.
+        out: Output, the image (C, H, W) or (N, C, H, W). For None, session.run creates it in
+            grad_output's dtype; for a dtype or an array, in that dtype.
     """
 
     schema: ClassVar[Schema] = kernel_schema
@@ -51,5 +51,5 @@ class Im2colBackward:
     out: OutputArgument = None
 
     def result(self, outputs: Mapping[str, Array]) -> Im2colBackwardResult:
-        """The image by its name."""
+        """Returns the image by name."""
         return Im2colBackwardResult(outputs.get("out"))

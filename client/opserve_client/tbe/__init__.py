@@ -1,4 +1,4 @@
-"""The TBE DSL's own spelling: modules named as the vendor's, whose two calls run in a session.
+"""Modules with the names of the TBE DSL, whose two calls run in a session.
 
 Inside `with install(session, data):` a program imports tvm and dsl from tbe, as on a device.
 """
@@ -24,10 +24,10 @@ _TOP = "tbe"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Installation:
-    """The modules that stand in sys.modules until uninstall(), or until its block ends.
+    """Installed modules; they are in sys.modules until uninstall() or the end of the block.
 
     Attributes:
-        modules: They, by name.
+        modules: The modules by name.
     """
 
     modules: Mapping[str, VendorModule]
@@ -44,9 +44,9 @@ class Installation:
         self.uninstall()
 
     def uninstall(self) -> None:
-        """Takes the modules out of sys.modules; no error if they are out.
+        """Removes the modules from sys.modules; a second call does nothing.
 
-        Names that a program imported before stay bound, and go on to run in their session.
+        Names that a program has imported stay bound, and their calls still run in the session.
         """
         for name, module in self.modules.items():
             if sys.modules.get(name) is module:
@@ -57,16 +57,16 @@ def install(session: Runner, data: Mapping[str, Array]) -> Installation:
     """Puts tbe and its tvm, dsl, dsl.compute.cube_util and common.platform into sys.modules.
 
     Args:
-        session: The session that the calls run in; a blocking one.
-        data: What tvm.placeholder stands for, by the placeholder's name. Looked up when a
-            placeholder is made, so entries may come later.
+        session: Blocking session for the calls.
+        data: Elements of the placeholders, by the placeholder's name. tvm.placeholder looks a name
+            up when it is called, so entries may be added later.
 
     Returns:
-        What takes the modules out again: use it as a context manager, or call uninstall().
+        The installation: use it as a context manager, or call uninstall().
 
     Raises:
-        AclrtError: 107000, nothing was changed: an asynchronous session, no mapping, a package tbe
-            that is there, or modules of an earlier install().
+        AclrtError: 107000, the session is asynchronous, the data is no mapping, a package tbe is
+            installed, or an earlier install() is active. Nothing is changed.
     """
     _check_session(session)
     _check_data(data)
@@ -94,7 +94,7 @@ def _check_data(data: object) -> None:
 
 
 def _check_nothing_there() -> None:
-    """Refuses to hide what somebody imported or could import."""
+    """Rejects an installation that would hide a module that is imported or installed."""
     if isinstance(sys.modules.get(_TOP), VendorModule):
         raise invalid_parameter(_TOP, "an earlier install()", "one at a time: uninstall() it first")
     loaded = [name for name in sys.modules if name.partition(".")[0] == _TOP]

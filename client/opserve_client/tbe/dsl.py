@@ -1,4 +1,4 @@
-"""The two calls of the TBE DSL that opserve runs, with the vendor's arguments and result shapes."""
+"""The calls of the TBE DSL that opserve supports, with the vendor's arguments and result shapes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ _WITHOUT_DEFAULT = ("strides", "padding", "dilations")
 
 
 class Runner(Protocol):
-    """A blocking session, as far as the calls need it."""
+    """The part of a blocking session that the calls use."""
 
     def run(self, call: OperatorCall[ResultT_co]) -> ResultT_co:
-        """Runs an operator: arrays in, arrays out."""
+        """Runs an operator on arrays."""
         ...
 
 
@@ -36,13 +36,13 @@ class Dsl:
     """The calls, which run at once.
 
     Attributes:
-        session: Where they run.
+        session: Session for the calls.
     """
 
     session: Runner
 
     def calls(self) -> Mapping[str, Callable[..., Tensor]]:
-        """The calls by the vendor's names."""
+        """Returns the calls by the vendor's names."""
         return {
             "conv2d_backprop_input": self.conv2d_backprop_input,
             "conv2d_backprop_filter": self.conv2d_backprop_filter,
@@ -56,7 +56,7 @@ class Dsl:
         input_sizes: Sequence[int],
         para_dict: Conv2dBackpropInputParaDict,
     ) -> Tensor:
-        """The gradient of a convolution with respect to its input.
+        """Computes the gradient of a convolution with respect to its input.
 
         Args:
             filters: The weight, FRACTAL_Z (g_extend*dx_c1_extend*KH*KW, dy_c1_extend, 16, 16).
@@ -70,8 +70,8 @@ class Dsl:
             The gradient (N, C1, H*W, C0).
 
         Raises:
-            TbeError: A broken rule, by its E-code.
-            TypeError: strides, padding or dilations are missing, as in the original.
+            TbeError: The call breaks a rule; the code is the vendor's E-code.
+            TypeError: strides, padding or dilations are missing, as in the vendor's function.
         """
         call = Conv2dBackpropInput(
             filters=placeholder_elements(filters, parameter="filters"),
@@ -94,7 +94,7 @@ class Dsl:
         filter_sizes: Sequence[int],
         para_dict: Conv2dBackpropFilterParaDict,
     ) -> Tensor:
-        """The gradient of a convolution with respect to its weight.
+        """Computes the gradient of a convolution with respect to its weight.
 
         Args:
             input_x: The convolution's input, NC1HWC0 (N, C1, H, W, 16).
@@ -103,11 +103,11 @@ class Dsl:
             para_dict: The keys of Conv2dBackpropFilter; each has a default.
 
         Returns:
-            The gradient (real_g, cin1_g*KH*KW, cout_g, 16): the memory of FRACTAL_Z, where what
-            lies between different groups is zero.
+            The gradient (real_g, cin1_g*KH*KW, cout_g, 16): the memory of FRACTAL_Z, with zeros
+            between different groups.
 
         Raises:
-            TbeError: A broken rule, by its E-code.
+            TbeError: The call breaks a rule; the code is the vendor's E-code.
         """
         call = Conv2dBackpropFilter(
             input_x=placeholder_elements(input_x, parameter="input_x"),
@@ -130,7 +130,7 @@ def _check_is_dict(para_dict: object) -> None:
 
 
 def _check_all_given(para_dict: Conv2dBackpropInputParaDict) -> None:
-    """Refuses as Python does what the vendor's code has no default for."""
+    """Raises TypeError, as the vendor's code does, for a missing key without a default."""
     missing = [key for key in _WITHOUT_DEFAULT if para_dict.get(key) is None]
     if missing:
         raise TypeError(
@@ -140,5 +140,5 @@ def _check_all_given(para_dict: Conv2dBackpropInputParaDict) -> None:
 
 
 def _made(result: Array | None) -> Array:
-    assert result is not None, "the operator has one output, and it is always asked for"
+    assert result is not None, "the operator has one output, which the call always requests"
     return result

@@ -1,4 +1,4 @@
-"""Modules by the names of the vendor's, which have what opserve runs and say so of all else."""
+"""Modules with the vendor's names; names that opserve does not support raise an explanation."""
 
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
@@ -17,14 +17,14 @@ _NAMES = (
 """Every module, parents first."""
 C0_SIZE = BLOCK
 CUBE_MKN = {name: {"mac": [BLOCK] * 3} for name in SPELLED}  # as in storage; A2 has 8 for float32
-"""Rows, depth and columns of one product of the cube unit, by dtype: what group_dict is made of."""
+"""Rows, depth and columns of one product of the cube unit, by dtype; group_dict depends on them."""
 
 
 class VendorModule(ModuleType):
-    """A module that stands for one of the vendor's."""
+    """A replacement for a module of the vendor."""
 
     def __init__(self, name: str, members: Mapping[str, object]) -> None:
-        super().__init__(name, "Stands for the vendor's module: see opserve_client.tbe.")
+        super().__init__(name, "Replacement for the vendor's module: see opserve_client.tbe.")
         self.__spec__ = ModuleSpec(name, None, is_package=True)
         self.__path__ = []
         vars(self).update(members)
@@ -42,16 +42,16 @@ class VendorModule(ModuleType):
 def make_modules(
     functions: Mapping[str, Mapping[str, Callable[..., Any]]],
 ) -> dict[str, VendorModule]:
-    """The modules by name, each an attribute of its parent.
+    """Returns the modules by name, each an attribute of its parent.
 
     Args:
-        functions: What is in a module, by the module's name.
+        functions: Functions of a module, by the module's name.
     """
     constants = {"tbe.common.platform": {"C0_SIZE": C0_SIZE, "CUBE_MKN": CUBE_MKN}}
     members: dict[str, Mapping[str, object]] = {**constants, **functions}
     modules = {name: VendorModule(name, members.get(name, {})) for name in _NAMES}
     for name, module in modules.items():
-        parent, _, own = name.rpartition(".")
+        parent, _, last = name.rpartition(".")
         if parent:
-            setattr(modules[parent], own, module)
+            setattr(modules[parent], last, module)
     return modules

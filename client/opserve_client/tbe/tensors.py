@@ -1,4 +1,4 @@
-"""Tensors of the TBE DSL's spelling: placeholders that have their data already, and results."""
+"""Tensors of the TBE DSL: placeholders with their elements, and results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceholderOp:
-    """What a placeholder comes from."""
+    """The origin of a placeholder."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeOp:
-    """What a result comes from: a call that has run."""
+    """The origin of a result: a call that has run."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Tensor:
-    """A tensor with its elements; np.asarray(tensor) gives them too.
+    """A tensor with its elements, which np.asarray(tensor) also returns.
 
     Attributes:
-        op: What it comes from.
+        op: Origin of the tensor.
         elements: The elements, in the vendor's shape.
     """
 
@@ -46,7 +46,7 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """The name that the placeholder was given, or that of a result."""
+        """Name of the placeholder, or of the call that returned the result."""
         return self.op.name
 
     @property
@@ -56,7 +56,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        """Element type as TVM spells it, such as "float16"."""
+        """Element type in TVM's spelling, such as "float16"."""
         return self.elements.dtype.name
 
     @override
@@ -64,7 +64,7 @@ class Tensor:
         return f"Tensor(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
 
     def numpy(self) -> Array:
-        """The elements."""
+        """Returns the elements."""
         return self.elements
 
     def __array__(self, dtype: np.dtype[Any] | None = None, copy: bool | None = None) -> Array:  # noqa: FBT001  NumPy's protocol
@@ -73,10 +73,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholders:
-    """Makes placeholders.
+    """The function tvm.placeholder and its data.
 
     Attributes:
-        data: Their elements, by name.
+        data: Elements of the placeholders, by name.
     """
 
     data: Mapping[str, Array]
@@ -84,53 +84,54 @@ class Placeholders:
     def placeholder(
         self, shape: Sequence[int], dtype: str = "float32", name: str = "placeholder"
     ) -> Tensor:
-        """A tensor that stands for data[name], which must have that shape and dtype.
+        """Returns a tensor with the elements data[name], which must have that shape and dtype.
 
         Args:
             shape: Dimensions.
             dtype: "float16", "float32", "bfloat16", or "float64" for `reference`.
-            name: Its name in the data.
+            name: Name of the elements in the data.
 
         Raises:
-            TbeError: E60038, no such data, data of another shape or dtype, or another dtype.
+            TbeError: E60038, the data has no such name, its elements have another shape or dtype,
+                or the dtype is not supported.
         """
         dimensions = int64s(shape, parameter="shape", status=TbeStatus.E60038)
         if string(dtype, parameter="dtype", status=TbeStatus.E60038) not in _DTYPES:
-            raise _refusal("dtype", shown(dtype), " or ".join(_DTYPES))
+            raise _rejection("dtype", shown(dtype), " or ".join(_DTYPES))
         if string(name, parameter="name", status=TbeStatus.E60038) not in self.data:
             names = ", ".join(map(shown, self.data)) or "none: the data is empty"
-            raise _refusal("name", shown(name), f"a name in the data: {names}")
+            raise _rejection("name", shown(name), f"a name in the data: {names}")
         elements = self.data[name]
         _check_elements(elements, dimensions, _DTYPES[dtype], parameter=f"data[{shown(name)}]")
         return Tensor(op=PlaceholderOp(name=name), elements=elements)
 
 
 def placeholder_elements(value: object, *, parameter: str) -> Array:
-    """The elements of a placeholder.
+    """Returns the elements of a placeholder.
 
     Raises:
-        TbeError: E60038, it is none, or the result of another call, which the vendor forbids to
-            mix with.
+        TbeError: E60038, the value is no placeholder. The vendor forbids the result of another
+            call, too.
     """
     allowed = "a tensor of tvm.placeholder"
     if not isinstance(value, Tensor):
-        raise _refusal(parameter, type(value).__name__, allowed)
+        raise _rejection(parameter, type(value).__name__, allowed)
     if isinstance(value.op, ComputeOp):
-        hint = "install() with the result's numpy() as data of a placeholder to go on with it"
-        raise _refusal(parameter, f"the result of dsl.{value.name}", f"{allowed}: {hint}")
+        hint = "to use it, install() the result's numpy() as data of a placeholder"
+        raise _rejection(parameter, f"the result of dsl.{value.name}", f"{allowed}: {hint}")
     return value.elements
 
 
 def _check_elements(
     elements: object, shape: tuple[int, ...], dtype: np.dtype[Any], *, parameter: str
 ) -> None:
-    allowed = f"a NumPy array of {dtype.name} {list(shape)}, as its placeholder says"
+    allowed = f"a NumPy array of {dtype.name} {list(shape)}, as declared by its placeholder"
     if not isinstance(elements, np.ndarray):
-        raise _refusal(parameter, type(elements).__name__, allowed)
-    given = cast("Array", elements)  # of what elements, is seen next
+        raise _rejection(parameter, type(elements).__name__, allowed)
+    given = cast("Array", elements)  # the next line checks the elements
     if given.shape != shape or given.dtype.newbyteorder("=") != dtype:
-        raise _refusal(parameter, f"{given.dtype.name} {list(given.shape)}", allowed)
+        raise _rejection(parameter, f"{given.dtype.name} {list(given.shape)}", allowed)
 
 
-def _refusal(parameter: str, given: str, allowed: str) -> OpserveError:
+def _rejection(parameter: str, given: str, allowed: str) -> OpserveError:
     return invalid_argument(parameter, given, allowed, status=TbeStatus.E60038)

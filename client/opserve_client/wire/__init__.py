@@ -1,1 +1,1 @@
-"""What each wire looks like, apart from how bytes get there: methods, JSON forms, errors."""
+"""Protocols apart from transports: methods, JSON messages, errors."""

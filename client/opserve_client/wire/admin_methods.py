@@ -1,4 +1,4 @@
-"""The calls of administration: their messages, gRPC names and REST routes, in one table."""
+"""Calls of administration: messages, gRPC names and REST routes, in one table."""
 
 from typing import Any
 

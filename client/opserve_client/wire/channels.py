@@ -10,23 +10,23 @@ from opserve_client.access import TlsFiles, unusable
 Options: TypeAlias = tuple[tuple[str, int], ...]
 
 CHANNEL_OPTIONS: Final[Options] = (
-    # A service that was away is dialled again within a second, so that a retry can find it.
+    # Reconnect within a second, so that a retry reaches a restarted service.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Despite its name, how long an attempt to connect may take.
+    # Despite its name, this is the time limit of an attempt to connect.
     ("grpc.min_reconnect_backoff_ms", 20_000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 READING_OPTIONS: Final[Options] = (
     *CHANNEL_OPTIONS,
-    # grpc.experimental's: whoever reads an answer's stream does all of the work for it, which
-    # otherwise goes from thread to thread for each chunk. A stream that is given up leaves some
-    # 20 KB until its channel is closed, so this is for streams that are read to their end.
+    # From grpc.experimental: the reading thread does all work of the stream. Without the option,
+    # each chunk changes threads. An abandoned stream keeps about 20 KB until its channel is closed,
+    # so only streams that are read to their end use this channel.
     ("SingleThreadedUnaryStream", 1),
 )
 
 
 def credentials(tls: TlsFiles) -> grpc.ChannelCredentials:
-    """Credentials from files.
+    """Returns the gRPC credentials from certificate files.
 
     Raises:
         AclrtError: 107000, a file cannot be read.

@@ -1,4 +1,4 @@
-"""Bytes up and down in chunks, with their checksums."""
+"""Uploads and downloads in chunks, with checksums."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,16 +7,16 @@ from google.protobuf.message import DecodeError
 from opserve.chunks import READ, WRITTEN, crc32c
 from opserve.v1.conformance_service_pb2 import CaseResult, ReportRunRequest, VerifyRequest
 from opserve.v1.memory_service_pb2 import ReadResponse, WriteRequest
-from opserve_client.errors import corrupted, incomprehensible
+from opserve_client.errors import corrupted, malformed_answer
 
 CHUNK_BYTES = 256 * 2**10
-"""Piece in which bulk bytes travel; a larger one holds up other tenants' calls."""
+"""Size of a piece of bulk bytes; larger ones would delay the calls of other tenants."""
 
-_RESULTS = 1000  # as many as a service takes in a message
+_RESULTS = 1000  # the service's limit for a message
 
 
 def write_messages(request: WriteRequest, data: memoryview) -> Iterator[bytes]:
-    """The messages of an upload: WriteRequests, the first of which says where to."""
+    """Yields the messages of an upload: WriteRequests, the first of which names the range."""
     header = request.SerializeToString()
     for start in range(0, max(len(data), 1), CHUNK_BYTES):
         yield WRITTEN.message(data[start : start + CHUNK_BYTES], header)
@@ -24,7 +24,7 @@ def write_messages(request: WriteRequest, data: memoryview) -> Iterator[bytes]:
 
 
 def verify_messages(request: VerifyRequest, data: memoryview) -> Iterator[VerifyRequest]:
-    """The messages of outputs that are to be judged, the first of which says of which case."""
+    """Yields the messages of an upload of outputs, the first of which names the case."""
     header = request
     for start in range(0, max(len(data), 1), CHUNK_BYTES):
         message = VerifyRequest(data=bytes(data[start : start + CHUNK_BYTES]))
@@ -36,7 +36,7 @@ def verify_messages(request: VerifyRequest, data: memoryview) -> Iterator[Verify
 def report_messages(
     request: ReportRunRequest, results: Iterable[CaseResult]
 ) -> Iterator[ReportRunRequest]:
-    """The messages of a run that was judged elsewhere, the first of which says what was tried."""
+    """Yields the messages of a reported run, the first of which names the suite and the target."""
     message, size_bytes = request, 0
     for result in results:
         if size_bytes > CHUNK_BYTES or len(message.results) == _RESULTS:
@@ -48,7 +48,7 @@ def report_messages(
 
 
 def joined(messages: Iterable[ReportRunRequest]) -> ReportRunRequest:
-    """The one message that others say together."""
+    """Merges the messages of a reported run into one."""
     whole = ReportRunRequest()
     for message in messages:
         whole.MergeFrom(message)
@@ -56,17 +56,17 @@ def joined(messages: Iterable[ReportRunRequest]) -> ReportRunRequest:
 
 
 def read_chunk(message: bytes) -> memoryview:
-    """The bytes of a ReadResponse, which are those that were sent.
+    """Returns the bytes of a ReadResponse after a check of their checksum.
 
     Raises:
-        AclrtError: 507052, they are others; 500000, it is no such message.
+        AclrtError: 507052, the checksum is wrong; 500000, the message is no ReadResponse.
     """
     parts = READ.parts(message)
     if parts is None or parts[-1]:
         try:
             whole = ReadResponse.FromString(message)
         except DecodeError as error:
-            raise incomprehensible(f"read: a chunk that is none: {error}") from error
+            raise malformed_answer(f"read: the answer has a malformed chunk: {error}") from error
         if not whole.HasField("crc32c"):
             return memoryview(whole.data)
         parts = memoryview(whole.data), whole.crc32c, b""

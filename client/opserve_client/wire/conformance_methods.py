@@ -1,4 +1,4 @@
-"""The calls of conformance: their messages, gRPC names and REST routes, in one table."""
+"""Calls of conformance: messages, gRPC names and REST routes, in one table."""
 
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ from opserve.v1 import conformance_service_pb2 as conformance
 from opserve_client.wire.methods import Method
 
 ArchiveT = TypeVar("ArchiveT", conformance.GetInputsResponse, conformance.GetGoldenResponse)
-"""A piece of an .npz."""
+"""A piece of an .npz file."""
 _SUITES = "/v1/conformance/suites"
 _CASES = _SUITES + "/{suite}/cases"
 _CASE = _CASES + "/{case}"

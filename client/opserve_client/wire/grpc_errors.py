@@ -1,4 +1,4 @@
-"""The one place where an error of gRPC becomes an exception."""
+"""Conversion of gRPC errors to exceptions."""
 
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from opserve_client.errors import (
     OpserveError,
     QuotaMembers,
     error_for,
-    incomprehensible,
+    malformed_answer,
     over_limit,
     timed_out,
     unreachable,
@@ -22,35 +22,35 @@ from opserve_client.errors import (
 
 _DETAILS = "grpc-status-details-bin"
 _NO_GRPC_SERVER = ("http1.x server", "Expected SETTINGS frame")
-"""What grpc's message holds where a server answered that speaks HTTP/1."""
+"""Texts in grpc's message for a server that speaks HTTP/1."""
 _REFUSED = "CANCELLED"
-"""Details of a call that gRPC refused before the service received it."""
+"""Details of a call that gRPC rejected before the service received it."""
 _SENDING_FAILED = "Internal error from Core"
-"""How grpc.aio names a message that could not be sent; no service sends this text.
+"""Details that grpc.aio reports for a message that it could not send; no service sends this text.
 
-It wins the race against the status UNAVAILABLE when a connection breaks during an upload.
+A connection that breaks during an upload causes this error or the status UNAVAILABLE, in a race.
 """
 
 
 @runtime_checkable
 class FailedCall(Protocol):
-    """What a grpc.RpcError of either library tells."""
+    """The members that a grpc.RpcError of grpc and of grpc.aio has."""
 
     def code(self) -> grpc.StatusCode:
-        """Its status."""
+        """The status."""
         ...
 
     def details(self) -> str | None:
-        """Its message."""
+        """The message."""
         ...
 
     def trailing_metadata(self) -> Iterable[tuple[str, str | bytes]] | None:
-        """What the service sent with it."""
+        """The metadata of the service."""
         ...
 
 
 def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
-    """The exception that a failed call to that address stands for."""
+    """Returns the exception for a failed call to an address."""
     assert isinstance(error, FailedCall), "grpc raises its errors with the state of their call"
     info = _error_info(error)
     if info is not None:
@@ -59,12 +59,12 @@ def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
     if error.code() is grpc.StatusCode.UNAVAILABLE or _is_sending_failed(error):
         return unreachable(f"{message}; {_hint(error, address)}")
     if error.code() is grpc.StatusCode.CANCELLED and error.details() == _REFUSED:
-        return unreachable(f"{message}; the service has too many calls waiting: try again later")
+        return unreachable(f"{message}; too many calls wait at the service: try again later")
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return over_limit(message)
     if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return timed_out(message)
-    return incomprehensible(message)
+    return malformed_answer(message)
 
 
 def _is_sending_failed(error: FailedCall) -> bool:
@@ -72,7 +72,7 @@ def _is_sending_failed(error: FailedCall) -> bool:
 
 
 def _hint(error: FailedCall, address: str) -> str:
-    if any(sign in (error.details() or "") for sign in _NO_GRPC_SERVER):
+    if any(text in (error.details() or "") for text in _NO_GRPC_SERVER):
         return f"that is no gRPC port: for a REST port, write http://{address}"
     return "is the service running there (`opserve serve`)?"
 

@@ -1,9 +1,8 @@
-"""Messages as JSON and back, by their descriptors.
+"""Conversion of messages to JSON and back, by their descriptors.
 
-An enum travels by its name without the prefix, Int64Array and BoolArray as plain arrays, bytes as
-base64 and every integer as a number; a text that is a JSON object comes as that. Left out are an
-optional field that is absent, so that an explicit 0 is not lost, and any other field at its default
-(0, false, "", unspecified).
+An enum is its name without the prefix; Int64Array and BoolArray are plain arrays, bytes are base64,
+and every integer is a number. A string that is a JSON object arrives as an object. Absent optional
+fields are left out, and so are other fields with default values (0, false, "", unspecified).
 """
 
 import json
@@ -26,15 +25,15 @@ _ENUM_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def to_json(message: Message) -> dict[str, Json]:
-    """The message as a JSON object."""
+    """Converts a message to a JSON object."""
     return {field.name: _field_to_json(field, value) for field, value in message.ListFields()}
 
 
 def from_json(value: Json, message: type[MessageT]) -> MessageT:
-    """The message that a JSON object stands for; null is absent, unknown members are passed over.
+    """Converts a JSON object to a message; null means absent, and unknown members are ignored.
 
     Raises:
-        ValueError: A member has a value that its field cannot hold.
+        ValueError: The value of a member does not fit its field.
     """
     made = message()
     _fill(made, value)
@@ -42,13 +41,13 @@ def from_json(value: Json, message: type[MessageT]) -> MessageT:
 
 
 def fields_of(message: Message | type[Message]) -> Sequence[FieldDescriptor]:
-    """The descriptors of a message's fields."""
-    # The stubs know the descriptors of two implementations, whose members are the same.
+    """Returns the descriptors of a message's fields."""
+    # The stubs declare the descriptors of two implementations with the same members.
     return cast("Sequence[FieldDescriptor]", message.DESCRIPTOR.fields)
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Whether a field holds texts by name."""
+    """Returns whether a field is a map."""
     inside = field.message_type if field.is_repeated else None
     return inside is not None and inside.GetOptions().map_entry
 

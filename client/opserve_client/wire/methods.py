@@ -1,4 +1,4 @@
-"""The calls of those who operate: their messages, gRPC names and REST routes, in one table."""
+"""Calls of the scope "operate": messages, gRPC names and REST routes, in one table."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -23,11 +23,11 @@ class Method(Generic[RequestT, ResponseT]):
 
     Attributes:
         rpc: Service and method of package opserve.v1.
-        request: Message that asks.
-        response: Message that answers.
+        request: Request message.
+        response: Response message.
         verb: HTTP verb.
         route: Path template over fields of the request; the other fields travel in the body, or in
-            the query of a GET. {operator_call} stands for the vendor's name of the operator.
+            the query of a GET. {operator_call} is the vendor's name of the operator.
     """
 
     rpc: str

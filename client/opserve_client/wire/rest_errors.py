@@ -1,4 +1,4 @@
-"""The one place where an error of REST becomes an exception."""
+"""Conversion of REST errors to exceptions."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from opserve_client.errors import (
     OpserveError,
     QuotaMembers,
     error_for,
-    incomprehensible,
+    malformed_answer,
     timed_out,
     unreachable,
 )
@@ -39,11 +39,11 @@ class Problem:
 
 
 def from_response(status: int, body: bytes) -> OpserveError:
-    """The exception that a response of 400 or more stands for."""
+    """Returns the exception for a response with a status of 400 or more."""
     problem = _problem(body)
     if problem is None:
         message = f"HTTP {status}: {body[:200].decode(errors='replace')}"
-        return unreachable(message) if status in _GATEWAY_STATUSES else incomprehensible(message)
+        return unreachable(message) if status in _GATEWAY_STATUSES else malformed_answer(message)
     return error_for(
         problem.detail,
         code=problem.code,
@@ -62,7 +62,7 @@ def from_response(status: int, body: bytes) -> OpserveError:
 
 
 def _problem(body: bytes) -> Problem | None:
-    """The problem that a body states; None for a body that another program has made."""
+    """Parses a problem; returns None for the body of another program, such as a proxy."""
     try:
         value: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -81,7 +81,7 @@ def _problem(body: bytes) -> Problem | None:
 
 
 def from_transport_error(error: httpx2.TransportError, *, address: str) -> OpserveError:
-    """The exception for a connection that failed or an answer that did not come."""
+    """Returns the exception for a failed connection or a missing answer."""
     message = f"{address}: {type(error).__name__}: {error}"
     if isinstance(error, httpx2.TimeoutException) and not isinstance(error, httpx2.ConnectTimeout):
         return timed_out(message)

@@ -1,4 +1,4 @@
-"""Requests and answers over REST: which field travels in the path, the query or the body."""
+"""Requests and answers over REST: fields in the path, the query and the body."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from opserve.v1.command_service_pb2 import SubmitRequest, SubmitResponse
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
-from opserve_client.errors import incomprehensible
+from opserve_client.errors import malformed_answer
 from opserve_client.operators import OPERATORS
 from opserve_client.wire.json_messages import Json, from_json, to_json
 from opserve_client.wire.methods import Method, RequestT, ResponseT
@@ -27,8 +27,8 @@ class RestRequest:
     Attributes:
         verb: HTTP verb.
         path: Path, with the query.
-        headers: The headers of opserve.
-        body: JSON body; None for a verb that has none.
+        headers: Headers for tracing and retries.
+        body: JSON body; None for a verb without a body.
     """
 
     verb: str
@@ -38,9 +38,9 @@ class RestRequest:
 
 
 def rest_request(method: Method[RequestT, ResponseT], request: RequestT) -> RestRequest:
-    """The HTTP request that a message becomes."""
+    """Returns the HTTP request of a message."""
     fields = _arguments_form(request) if _is_planning(request) else to_json(request)
-    # A handle that is 0, the default stream's, is not in the fields: they leave out defaults.
+    # JSON leaves out defaults, so the handle 0 of the default stream is missing in the fields.
     path = _PLACE.sub(lambda place: quote(str(fields.pop(place[1], 0)), safe=""), method.route)
     key = fields.pop("request_id", None)
     headers = trace_headers()
@@ -56,13 +56,11 @@ def rest_request(method: Method[RequestT, ResponseT], request: RequestT) -> Rest
 def response_message(
     method: Method[RequestT, ResponseT], request: RequestT, body: bytes
 ) -> ResponseT:
-    """The message that the body of a successful response stands for."""
+    """Returns the message of a successful response."""
     try:
         response = from_json(json.loads(body) if body else {}, method.response)
     except ValueError as error:
-        raise incomprehensible(
-            f"{method.rpc}: an answer that is none of opserve's: {error}"
-        ) from error
+        raise malformed_answer(f"{method.rpc}: the answer is malformed: {error}") from error
     if isinstance(request, SubmitRequest) and isinstance(response, SubmitResponse):
         _name_empty_results(request, response)
     return response
@@ -73,7 +71,7 @@ def _is_planning(request: Message) -> bool:
 
 
 def _arguments_form(request: Message) -> dict[str, Json]:
-    """Phase one has a route for each operator, and a member for its arguments."""
+    """Returns the fields of phase one, which has a route for each operator."""
     fields = to_json(request)
     operator = cast("GetWorkspaceSizeRequest", request).WhichOneof("operator")
     assert operator is not None, "a session plans calls of operators only"
@@ -84,7 +82,7 @@ def _arguments_form(request: Message) -> dict[str, Json]:
 
 
 def _name_empty_results(request: SubmitRequest, response: SubmitResponse) -> None:
-    """A command without an answer gives {} over REST; over gRPC it gives its empty message."""
+    """Sets the empty results of commands, which are {} over REST, to the empty messages of gRPC."""
     for command, result in zip(request.commands, response.results, strict=False):
         if result.WhichOneof("result") is None:
             name = command.WhichOneof("command")

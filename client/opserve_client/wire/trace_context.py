@@ -1,12 +1,12 @@
-"""The W3C context of the span that is active in this program, for the service to go on with."""
+"""The W3C trace context of the active span, so that spans of the service join its trace."""
 
 import sys
 
 
 def trace_headers() -> dict[str, str]:
-    """Headers that carry it; none where no part of the program uses OpenTelemetry."""
+    """Returns the headers with the context; none in a program without OpenTelemetry."""
     if "opentelemetry.trace" not in sys.modules:
-        return {}  # no span can be active, and importing it would cost every program its time
+        return {}  # no span can be active, and the import would slow down every program
     from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415
         TraceContextTextMapPropagator,
     )

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from opserve_client.cli_connection import Ways
+from opserve_client.cli_connection import ConnectionOptions
 from opserve_client.conform import command_line
 from opserve_client.conform.options import Options, Outputs
 
 FOLDER = Path(__file__).parents[3] / "docs" / "ci"
-WAYS = Ways(tls=None, allow_plaintext=False)
+CONNECTION = ConnectionOptions(tls=None, allow_plaintext=False)
 
 
 Document = str | dict[str, "Document"] | list["Document"] | None
@@ -43,20 +43,20 @@ def commands(name: str) -> list[list[str]]:
 def test_commands_of_a_template_are_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Options, Outputs]] = []
 
-    def perform(options: Options, outputs: Outputs, _: object) -> int:
+    def run_and_report(options: Options, outputs: Outputs, _: object) -> int:
         asked.append((options, outputs))
         return 0
 
-    monkeypatch.setattr(command_line, "perform", perform)
+    monkeypatch.setattr(command_line, "run_and_report", run_and_report)
     for program, group, *arguments in commands(name):
         assert (program, group) == ("opserve", "conform")
         with pytest.raises(SystemExit) as ended:
-            command_line.main(arguments, WAYS)
+            command_line.main(arguments, CONNECTION)
         assert ended.value.code == 0
     ((options, outputs),) = asked
     assert options.suite == "smoke"
     assert outputs.files.junit == Path("conformance-run/junit.xml")
-    assert options.kept.folder == Path("conformance-run")
+    assert options.record_options.folder == Path("conformance-run")
 
 
 def test_every_template_is_tried() -> None:

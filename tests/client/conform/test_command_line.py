@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from client.conform import kernels
-from opserve_client.cli_connection import Ways
+from opserve_client.cli_connection import ConnectionOptions
 from opserve_client.conform import command_line
 from opserve_client.conform import options as options_module
 from opserve_client.conform import service as service_module
@@ -27,7 +27,7 @@ from opserve_kernels.registry import OPERATORS
 REAL = Setting(kind=Kind.NORMAL)
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
 CASES = (replace(FOLD.case(), tags=("2 x 2",)), FOLD.case(REAL))
-WAYS = Ways(tls=None, allow_plaintext=False)
+CONNECTION = ConnectionOptions(tls=None, allow_plaintext=False)
 WRONG, RIGHT = "client.conform.kernels:one_wrong", "client.conform.kernels:fold"
 Capture = pytest.CaptureFixture[str]
 
@@ -43,7 +43,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def conform(*arguments: str | Path) -> int:
     with pytest.raises(SystemExit) as ended:
-        command_line.main([str(one) for one in arguments], WAYS)
+        command_line.main([str(one) for one in arguments], CONNECTION)
     code = ended.value.code
     assert isinstance(code, int)
     return code
@@ -64,7 +64,7 @@ def test_a_run_that_is_right_ends_with_0_and_can_be_read(
     assert printed["contracts"] == {"im2col_backward": str(revision)}
     assert printed["seed"] == 3
     assert conform("compare", "run", "run/record.jsonl") == 0
-    assert capsys.readouterr().out == "nothing differs\n"
+    assert capsys.readouterr().out == "no differences\n"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_service_that_is_started_has_the_devices_that_cases_need(
     monkeypatch.setattr(service_module, "private_service", start)
     assert conform("run", "--suite", "mine.jsonl", "--target", target) == 0
     assert started == [devices]
-    assert capsys.readouterr().err.startswith("a service is started")
+    assert capsys.readouterr().err.startswith("starting a service")
 
 
 def test_a_wrong_run_exits_with_1_and_every_output_shows_it(
@@ -111,7 +111,7 @@ def test_a_run_that_judges_nothing_reports_that_and_does_not_pass(
     (tmp_path / "none").mkdir()
     assert conform("verify", "none", "--suite", "mine.jsonl", "--server", service.grpc) == 2
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "nothing was judged"
+    assert printed[0] == "no verdict: the target ran none of the selected cases"
     assert "2 UNIMPLEMENTED" in printed[1]
 
 
@@ -120,7 +120,7 @@ def test_an_interrupting_key_reports_how_to_resume(
 ) -> None:
     monkeypatch.setattr(options_module, "run_cases", mock.Mock(side_effect=KeyboardInterrupt))
     assert run(service, RIGHT, "--folder", "cut") == 130
-    message = "interrupted: cut has what was judged, and --resume goes on with it"
+    message = "interrupted: cut has the results so far; --resume continues the run"
     assert message in capsys.readouterr().err
 
 
@@ -140,7 +140,7 @@ def test_a_run_is_compared_with_an_earlier_one(service: Addresses, capsys: Captu
     assert "new failures: 2" in capsys.readouterr().out
     assert run(service, WRONG, "--baseline", "wrong") == 0
     assert conform("compare", "wrong", "right", "--json") == 0
-    assert len(json.loads(capsys.readouterr().out.split("used\n")[-1])["fixed"]) == 2
+    assert len(json.loads(capsys.readouterr().out.split("of its tolerance\n")[-1])["fixed"]) == 2
     assert conform("compare", "right", "wrong") == 1
 
 
@@ -173,11 +173,14 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
         (("run", "--operator", "add"), "operator: given add, allowed convolution_backward"),
         (
             ("run", "--suite", "mine.jsonl", "--match", "no*"),
-            "no case has a whole id, source or tag like no*",
+            "no case has an id, source or tag that matches no*",
         ),
         (("run", "--suite", "mine.jsonl", "--target", "opserv"), "target: given opserv, allowed"),
         (("run", "--suite", "mine.jsonl", "--target", "cmd:true"), "with {out} among its words"),
-        (("run", "--suite", "mine.jsonl", "--target", "files:no"), "files:no: no folder"),
+        (
+            ("run", "--suite", "mine.jsonl", "--target", "files:no"),
+            "no: there is no such folder",
+        ),
         (("run", "--suite", "mine.jsonl", "--resume"), "allowed with --folder"),
         (("run", "--standard", "mine"), "standards: given mine, allowed cann-ecosystem"),
         (("run", "--known-failures", "no"), "known failures: no"),
@@ -192,7 +195,7 @@ def test_a_run_without_a_verdict_exits_with_2(
     assert conform(*arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err
-    assert "a service is started" not in captured.err
+    assert "starting a service" not in captured.err
     assert not captured.out
 
 

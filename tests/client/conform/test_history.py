@@ -67,7 +67,7 @@ def test_a_run_is_stored_in_the_history_and_compared_there(
     address = kept.grpc if api == "grpc" else kept.rest
     server = ("--server", address)
     assert tried(address, RIGHT, "--folder", "right", "--history", f"cli/{api}") == 0
-    found = re.search(r"run ([0-9a-f]{16}) is in the history of cli", capsys.readouterr().err)
+    found = re.search(r"added run ([0-9a-f]{16}) to the history of cli", capsys.readouterr().err)
     assert found is not None
     first = f"service:{found[1]}"
     with Client(address) as client:
@@ -135,7 +135,7 @@ def test_a_run_that_cannot_be_sent_stays_and_is_sent_later(
     captured = capsys.readouterr()
     assert "2 PASSED" in captured.out
     found = re.search(
-        r"history: .*run: given more than 10 bytes.*; the record stays: "
+        r"history: .*run: given more than 10 bytes.*; the record is saved, send it later: "
         r"opserve conform send (\S+) --server (\S+) --history late\n",
         captured.err,
     )

@@ -55,9 +55,9 @@ def test_a_case_of_a_problem_has_it_as_its_source_and_is_drawn_by_the_seed() -> 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("benchdnn:commands", "commands: makes no case"),
+        ("benchdnn:commands", "commands: nothing can be converted to a case"),
         ("miopen:missing", "No such file"),
-        ("onnx:missing", "makes no case"),
+        ("onnx:missing", "nothing can be converted to a case"),
         ("caffe:layers", "allowed smoke, standard, exhaustive, a file or benchdnn:PATH, miopen"),
     ],
 )

@@ -62,7 +62,7 @@ def test_every_case_is_a_test_after_those_of_the_user(service: Addresses, tmp_pa
 def test_options_that_choose_nothing_are_a_usage_error(service: Addresses, tmp_path: Path) -> None:
     done = run_pytest(tmp_path, service, "--opserve-suite=mine.jsonl", "--opserve-match=no")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "suite mine: no case has a whole id, source or tag like no" in done.stderr
+    assert "suite mine: no case has an id, source or tag that matches no" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -78,8 +78,8 @@ def test_a_case_that_fails_shows_its_verdict(service: Addresses, tmp_path: Path)
 
 TERMS_TEST = """
 def test_terms(opserve_session):
-    terms = (opserve_session.accuracy, opserve_session.documented_rules)
-    assert terms == ("fast", "warn")
+    options = (opserve_session.accuracy, opserve_session.documented_rules)
+    assert options == ("fast", "warn")
 """
 
 
@@ -113,7 +113,7 @@ def test_judged_results_are_stored_in_the_history(kept: Addresses, tmp_path: Pat
     with Client(kept.grpc) as client:
         (run,) = client.conformance.list_runs("plugin").runs
         results = client.conformance.list_results(run.id, status="FAILED")
-    assert f"run {run.id} is in the history of plugin" in done.stderr
+    assert f"added run {run.id} to the history of plugin" in done.stderr
     assert run.digest == Suite(name="mine", seed=3, cases=CASES).digest
     assert [one.case for one in results] == [case.id for case in CASES]
 

@@ -82,7 +82,7 @@ def test_beyond_a_number_of_failures_maps_are_left_out(monkeypatch: pytest.Monke
 def test_an_interrupted_run_is_marked() -> None:
     cut = replace(SAMPLE, results=SAMPLE.results[1:2])
     index, _ = unpacked(report_of(cut))
-    assert index["conclusion"] == "1 of 1 cases passed, none failed; 3 were not tried"
+    assert index["conclusion"] == "1 of 1 cases passed, none failed; 3 did not run"
 
 
 def test_a_run_without_cases_has_a_report() -> None:

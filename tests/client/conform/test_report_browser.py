@@ -204,7 +204,9 @@ def test_known_failures_and_those_that_pass_are_reported(open_report: Open) -> N
         Known(pattern=SAMPLE.results[1].case.id, reason="mended"),
     )
     with open_report(SAMPLE, expected=expectations(SAMPLE, known)) as page:
-        assert page.inner_text("#verdict") == "2 of 4 cases failed, 1 of them as known, 1 passed"
+        assert (
+            page.inner_text("#verdict") == "2 of 4 cases failed, 1 of them known failures, 1 passed"
+        )
         tiles = page.locator("#knowns .tile").all_inner_texts()
         assert [tile.split("\n") for tile in tiles] == [
             ["1", "known failure"],
@@ -292,7 +294,7 @@ def test_the_snippet_reproduces_the_failure_alone(open_report: Open, tmp_path: P
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "grad_output: float32 (2, 2, 24)"
-    assert lines[1] == "out: float32 (2, 2, 4, 6), asked for: float32 (2, 2, 4, 6)"
+    assert lines[1] == "out: float32 (2, 2, 4, 6), expected: float32 (2, 2, 4, 6)"
     assert lines[2] == f"out[0, 0, 0, {LAST_COLUMN}]: 7.0 instead of 1"
     assert len(lines) == 12
 

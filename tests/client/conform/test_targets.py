@@ -16,7 +16,7 @@ from opserve_client.conform.targets.arrays_files import read_outputs, write_case
 from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import Called, FunctionTarget, returned_outputs
-from opserve_client.conform.targets.named import READY, Access, target_named
+from opserve_client.conform.targets.named import BUILT_IN_TARGETS, Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import at_once
 from opserve_kernels.cases.arrays import arrays_of, memory_of
@@ -181,11 +181,11 @@ def test_a_missing_target_is_no_verdict(name: str) -> None:
         target_named(name, Access(address="127.0.0.1:1"), timeout_s=1.0)
 
 
-@pytest.mark.parametrize("package", READY)
+@pytest.mark.parametrize("package", BUILT_IN_TARGETS)
 def test_a_package_that_is_not_installed_is_named(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, READY[package].partition(":")[0], raising=False)
+    monkeypatch.delitem(sys.modules, BUILT_IN_TARGETS[package].partition(":")[0], raising=False)
     with pytest.raises(InfrastructureError, match=f"target .*: import of {package} halted"):
         target_named(package, Access(address="127.0.0.1:1"), timeout_s=1.0)

@@ -10,7 +10,7 @@ from client.fake_service import FakeService, refusal
 from opserve.v1.operator_service_pb2 import RuleWarning
 from opserve_client import Client
 from opserve_client.conform.backend import LocalBackend
-from opserve_client.conform.targets.device import DeviceTarget, Sessions, Terms
+from opserve_client.conform.targets.device import DeviceTarget, SessionOptions, Sessions
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial, at_once
 from opserve_client.rule_warnings import DocumentedRuleWarning
@@ -48,7 +48,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trial_on(client: Client) -> LocalTrial:
-    reference = Sessions(client, Terms(), sleep=lambda _: None)
+    reference = Sessions(client, SessionOptions(), sleep=lambda _: None)
     return LocalTrial(header=HEADER, target=Copying(), backend=LocalBackend(reference))
 
 
@@ -71,7 +71,7 @@ def test_a_reference_that_does_not_answer_is_no_verdict(client: Client, fake: Fa
 
 def test_a_device_is_read_as_far_as_it_is_wanted(client: Client) -> None:
     case = CALL.case()
-    target = DeviceTarget(client, "", Terms())
+    target = DeviceTarget(client, "", SessionOptions())
     before = memory_of(case, 0)
     for read in ({"out"}, {"out", "grad_output"}):
         outcome = at_once(target.run(case, before, read=read))

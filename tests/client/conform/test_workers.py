@@ -79,7 +79,7 @@ def recorded(
     folder: Path | None = None,
     resume: bool = False,
 ) -> RunRecord:
-    """A run; tells the ids as results come."""
+    """A run; reports the ids as results come."""
     with Workers(count=jobs) as workers:
         return run_cases(
             cases,
@@ -87,7 +87,7 @@ def recorded(
             workers=workers,
             folder=folder,
             resume=resume,
-            told=lambda result: reported.append(result.case.id),
+            on_result=lambda result: reported.append(result.case.id),
         )
 
 

@@ -1,4 +1,4 @@
-"""What every transport does: carry one call, one upload or one download. It never retries."""
+"""The interface of transports: one call, one upload or one download, without retries."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -16,46 +16,46 @@ from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 
 class AsyncTransport(ABC):
-    """A way to a service. Every failure raises OpserveError or a subclass."""
+    """A transport to a service. Every failure raises OpserveError or a subclass."""
 
     @abstractmethod
     async def call(
         self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
     ) -> ResponseT:
-        """Carries one request to the service and brings the answer."""
+        """Sends one request to the service and returns the answer."""
 
     @abstractmethod
     async def write(
         self, request: WriteRequest, data: memoryview, *, timeout_s: float
     ) -> WriteResponse:
-        """Carries bytes into a buffer; the request says where to, and has no data."""
+        """Uploads bytes into a buffer; the request names the range and has no data."""
 
     @abstractmethod
     def read(self, request: ReadRequest, *, timeout_s: float) -> AsyncIterator[bytes | memoryview]:
-        """Brings bytes of a buffer, in pieces."""
+        """Yields the bytes of a range of a buffer, in pieces."""
 
     @abstractmethod
     def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
-        """Brings news of a stream as they come, until the service ends them."""
+        """Yields the entries of a stream as the service sends them, until the service ends."""
 
     @abstractmethod
     def archive(
         self, method: Method[RequestT, ArchiveT], request: RequestT, *, timeout_s: float
     ) -> AsyncIterator[bytes]:
-        """Brings the pieces of an .npz of conformance, whose messages have `data`."""
+        """Yields the pieces of an .npz file of conformance, whose messages have `data`."""
 
     @abstractmethod
     async def verify(
         self, request: VerifyRequest, data: memoryview, *, timeout_s: float
     ) -> VerifyResponse:
-        """Carries an .npz of outputs to be judged; the request says of which case."""
+        """Uploads an .npz file of outputs, returns their verdict; the request names the case."""
 
     @abstractmethod
     async def report(
         self, messages: Sequence[ReportRunRequest], *, timeout_s: float
     ) -> ReportRunResponse:
-        """Carries a run that was judged elsewhere; the first message says what was tried."""
+        """Uploads the results of a run; the first message names the suite and the target."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""

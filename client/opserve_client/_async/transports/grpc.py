@@ -27,8 +27,8 @@ class AsyncGrpcTransport(AsyncTransport):
     """A gRPC channel to a service.
 
     Args:
-        target: Where the service is: "127.0.0.1:50051".
-        access: Says who calls, and whether under TLS; None: nobody, in plain text.
+        target: Address of the service: "127.0.0.1:50051".
+        access: Credentials, and whether to use TLS; None means neither.
     """
 
     def __init__(self, target: str, *, access: Access | None = None) -> None:
@@ -79,8 +79,8 @@ class AsyncGrpcTransport(AsyncTransport):
         )
         call = stub(request, metadata=self._metadata())
         try:
-            async for news in call:
-                yield news
+            async for message in call:
+                yield message
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
         finally:

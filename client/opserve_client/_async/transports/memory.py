@@ -1,4 +1,4 @@
-"""Calls answered by a function in this process: for tests without a server."""
+"""Calls to a function in this process, for tests without a server."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any
@@ -24,8 +24,8 @@ class AsyncMemoryTransport(AsyncTransport):
     """A transport whose service is a function.
 
     Args:
-        handler: Gets the method and the request, and returns the answer or raises OpserveError. An
-            upload arrives as one request with all its data, a download is answered whole.
+        handler: Receives the method and the request, and returns the answer or raises OpserveError.
+            An upload is one request with all its data, and a download one answer.
     """
 
     def __init__(self, handler: Callable[[Method[Any, Any], Message], Message]) -> None:

@@ -28,8 +28,8 @@ class GrpcTransport(Transport):
     """A gRPC channel to a service.
 
     Args:
-        target: Where the service is: "127.0.0.1:50051".
-        access: Says who calls, and whether under TLS; None: nobody, in plain text.
+        target: Address of the service: "127.0.0.1:50051".
+        access: Credentials, and whether to use TLS; None means neither.
     """
 
     def __init__(self, target: str, *, access: Access | None = None) -> None:
@@ -76,8 +76,8 @@ class GrpcTransport(Transport):
         )
         call = stub(request, metadata=self._metadata())
         try:
-            for news in call:
-                yield news
+            for message in call:
+                yield message
         except grpc.RpcError as error:
             raise from_rpc_error(error, address=self._target) from error
         finally:

@@ -25,21 +25,21 @@ from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, VERIFY_O
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_errors import from_response, from_transport_error
 from opserve_client.wire.rest_forms import RestRequest, response_message, rest_request
-from opserve_client.wire.sent_events import SentEvents
+from opserve_client.wire.server_sent_events import ServerSentEvents
 from opserve_client.wire.trace_context import trace_headers
 
 _FIRST_ERROR = 400
 _SILENCE_LIMIT_S = 60.0
-"""Four times the service's own pause between signs of life."""
+"""Four times the interval of the comments that the service sends while a watch has no entries."""
 
 
 class RestTransport(Transport):
     """An HTTP connection to a service.
 
     Args:
-        base_url: Where the service is: "http://127.0.0.1:8080".
-        access: Says who calls, and whether under TLS; None: nobody, in plain text.
-        http: An HTTP client to use instead, such as one over an application in memory.
+        base_url: Address of the service: "http://127.0.0.1:8080".
+        access: Credentials, and whether to use TLS; None means neither.
+        http: HTTP client to use instead, such as one for an application in memory.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class RestTransport(Transport):
             with self._http.stream(
                 form.verb, form.path, headers=form.headers, json=form.body, timeout=timeout_s
             ) as response:
-                # The library's own limit is one for each piece; this one is for the call.
+                # The library's time limit applies to each piece, so a slow answer never reaches it.
                 for chunk in response.iter_bytes():
                     content += chunk
                     if time.monotonic() > deadline:
-                        raise timed_out(f"{method.rpc}: no whole answer within {timeout_s} s")
+                        raise timed_out(f"{method.rpc}: the answer took longer than {timeout_s} s")
         except httpx2.TransportError as error:
             raise from_transport_error(error, address=self._address) from error
         if response.status_code >= _FIRST_ERROR:
@@ -135,8 +135,8 @@ class RestTransport(Transport):
     @override
     def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
         form = rest_request(WATCH_STREAM, request)
-        news = SentEvents()
-        # The service gives signs of life in time, so that silence means that it is gone.
+        events = ServerSentEvents()
+        # The service sends comments while a watch has no entries, so silence means a lost service.
         limits = httpx2.Timeout(_SILENCE_LIMIT_S)
         try:
             with self._http.stream(
@@ -145,7 +145,7 @@ class RestTransport(Transport):
                 if response.status_code >= _FIRST_ERROR:
                     raise from_response(response.status_code, response.read())
                 for line in response.iter_lines():
-                    event = news.take_in(line)
+                    event = events.feed(line)
                     if event is not None:
                         yield event
         except httpx2.TransportError as error:

@@ -1,4 +1,4 @@
-"""What the page shows: an index of all cases in columns, and chunks of what is known of each."""
+"""Data of the report: an index of all cases in columns, and chunks with the details of each."""
 
 import math
 import shlex
@@ -16,16 +16,19 @@ from opserve_kernels.verdict.verdict import GOOD, Status
 
 Json = dict[str, Any]
 
-CHUNK_CASES = 32  # unpacked at once when one of them is opened: some milliseconds
-MAPPED_CASES = 1000  # with maps; what breaks everything needs no more, and a file must open
-_SUITES = frozenset(("smoke", "standard", "exhaustive"))  # others are files, whose path is not told
+CHUNK_CASES = 32
+"""Cases in a chunk, which a browser unpacks in some milliseconds when one of them is opened."""
+MAPPED_CASES = 1000
+"""Most cases with heat maps: with more, browsers would fail to open the file."""
+_SUITES = frozenset(("smoke", "standard", "exhaustive"))
+"""Suites with a name; others are files, whose paths a report does not contain."""
 _DIGITS = 4  # of a used fraction in the table
 _NAMED = ("status", "operator", "profile", "dtype", "kind", "change", "known")
 _FAILS, _PASSES = "known failure", "known failure passes"
 
 
 def index_of(run: RunRecord, baseline: Outcomes | None, expected: Expectations) -> Json:
-    """What the page needs to show the table."""
+    """Returns the data of the table of cases."""
     named = {name: _Names() for name in _NAMED}
     columns: dict[str, list[Any]] = {
         name: [] for name in (*_NAMED, "id", "worst", "before", "errors", "reason", "about")
@@ -39,7 +42,7 @@ def index_of(run: RunRecord, baseline: Outcomes | None, expected: Expectations) 
         "good": len(run.failures) == len(expected.failing),
         "conclusion": _conclusion(run, expected),
         "facts": list(_facts(run)),
-        "baseline": None if baseline is None else _told(baseline, run),
+        "baseline": None if baseline is None else _baseline_summary(baseline, run),
         "changes": [kind.value for kind in Change if kind],
         "knowns": [_FAILS, _PASSES],
         "chunk": CHUNK_CASES,
@@ -53,7 +56,7 @@ def index_of(run: RunRecord, baseline: Outcomes | None, expected: Expectations) 
 def chunks_of(
     run: RunRecord, baseline: Outcomes | None, expected: Expectations
 ) -> Iterator[list[Json]]:
-    """What is known of each case, in the index's order; of outputs that are right, no maps."""
+    """Yields chunks of the details of cases, in the index's order; correct outputs have no maps."""
     failing = [result.case.id for result in run.results if result.verdict.status not in GOOD]
     mapped = frozenset(failing[:MAPPED_CASES])
     for first in range(0, len(run.results), CHUNK_CASES):
@@ -65,13 +68,13 @@ def chunks_of(
 
 
 def snippet_template(seed: int) -> str:
-    """The snippet that tries one case alone; the case and its elements are still to be put in."""
+    """Returns the template of a program that runs one case, without the case and its elements."""
     page = files("opserve_client.conform.report") / "page" / "snippet.txt"
     return page.read_text(encoding="utf-8").replace("@SEED@", str(seed))
 
 
 class _Names:
-    """Different texts, each by its place."""
+    """Distinct texts with their indices."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -110,8 +113,8 @@ def _detail(result: Result, baseline: Outcomes | None, *, maps: bool) -> Json:
     verdict = result.verdict
     slim = tuple(one if maps and one.errors else replace(one, maps=()) for one in verdict.outputs)
     form = to_json(replace(verdict, outputs=slim))
-    for output, told in zip(verdict.outputs, form["outputs"], strict=True):
-        told["omitted"] = bool(output.errors and output.maps) and not maps
+    for output, shown in zip(verdict.outputs, form["outputs"], strict=True):
+        shown["omitted"] = bool(output.errors and output.maps) and not maps
     return {
         "case": result.case.to_json(),
         "verdict": form,
@@ -121,14 +124,14 @@ def _detail(result: Result, baseline: Outcomes | None, *, maps: bool) -> Json:
 
 
 def _known(result: Result, expected: Expectations) -> Json:
-    """The line of known failures that the case matches."""
+    """Returns the line of known failures that matches the case."""
     case = result.case.id
     line = expected.failing.get(case) or expected.passing.get(case)
     return {"known": line and line.text}
 
 
 def _rounded(used: float) -> float | str:
-    """As verdicts have numbers that JSON has no name for."""
+    """Rounds a number; numbers that JSON cannot represent become strings, as in verdicts."""
     if not math.isfinite(used):
         return "NaN" if math.isnan(used) else "Infinity"
     return float(f"{used:.{_DIGITS}g}")
@@ -137,10 +140,10 @@ def _rounded(used: float) -> float | str:
 def _conclusion(run: RunRecord, expected: Expectations) -> str:
     failures, cases = len(run.failures), len(run.results)
     missing = run.header.cases - cases
-    unfinished = f"; {missing} were not tried" if missing else ""
+    unfinished = f"; {missing} did not run" if missing else ""
     passed = run.tally.counts.get(Status.PASSED, 0)
     if failures:
-        known = f", {len(expected.failing)} of them as known" if expected.failing else ""
+        known = f", {len(expected.failing)} of them known failures" if expected.failing else ""
         return f"{failures} of {cases} cases failed{known}, {passed} passed{unfinished}"
     return f"{passed} of {cases} cases passed, none failed{unfinished}"
 
@@ -151,11 +154,11 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Suite", header.suite
     yield "Seed", str(header.seed)
     yield "Cases", f"{len(run.results)} of {header.cases}"
-    yield "Calls a case", str(header.repeats)
+    yield "Calls per case", str(header.repeats)
     yield "Accuracy", header.accuracy
     yield "Documented rules", header.documented_rules
     if warned := sum(bool(result.warnings) for result in run.results):
-        yield "Cases that broke page rules and were accepted", str(warned)
+        yield "Accepted cases that break a rule of the vendor's page", str(warned)
     yield "Time in the target", f"{sum(result.seconds for result in run.results):.1f} s"
     yield "opserve", header.tool
     yield "Digest of the suite", header.digest
@@ -163,7 +166,7 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Contracts", ", ".join(contracts)
 
 
-def _told(baseline: Outcomes, run: RunRecord) -> str:
+def _baseline_summary(baseline: Outcomes, run: RunRecord) -> str:
     found = compare(baseline, run.outcomes)
     gone = f"; {found.missing} of them are not in this run" if found.missing else ""
     other = "" if found.same_suite else " It is of another suite."
@@ -171,11 +174,11 @@ def _told(baseline: Outcomes, run: RunRecord) -> str:
 
 
 def _command(run: RunRecord) -> str:
-    """What tries a case again, but for its id."""
+    """Returns the command that runs a case again, without the case's id."""
     header = run.header
     suite = f" --suite {header.suite}" if header.suite in _SUITES else ""
     target = shlex.quote(header.target)
-    terms = f" --accuracy {header.accuracy}" if header.accuracy != "direct" else ""
+    options = f" --accuracy {header.accuracy}" if header.accuracy != "direct" else ""
     if header.documented_rules != "error":
-        terms += f" --documented-rules {header.documented_rules}"
-    return f"opserve conform repro{suite} --seed {header.seed} --target {target}{terms} --case"
+        options += f" --documented-rules {header.documented_rules}"
+    return f"opserve conform repro{suite} --seed {header.seed} --target {target}{options} --case"

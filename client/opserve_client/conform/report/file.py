@@ -1,4 +1,4 @@
-"""The report as one file: markup, style, scripts, and data packed as text that is no markup."""
+"""The report as one HTML file: markup, style, scripts, and data in base64."""
 
 import json
 import zlib
@@ -14,7 +14,7 @@ from opserve_client.conform.report.content import chunks_of, index_of
 from opserve_kernels.conformance.comparison import Outcomes
 
 _SCRIPTS = ("data.js", "table.js", "maps.js", "details.js", "app.js")  # in order of use
-_LEVEL = 6  # of zlib; higher ones take twice the time for some per cent
+_LEVEL = 6  # of zlib: higher levels take twice the time and save some per cent
 
 
 def write_report(
@@ -28,9 +28,9 @@ def write_report(
 
     Args:
         run: The run.
-        path: Of the file.
-        baseline: Of an older run that it is compared with.
-        expected: What was known of its cases before.
+        path: Path of the HTML file.
+        baseline: Outcomes of an earlier run to compare with.
+        expected: Known failures of the run.
     """
     path.write_text(report_of(run, baseline=baseline, expected=expected), encoding="utf-8")
 
@@ -41,10 +41,10 @@ def report_of(
     baseline: Outcomes | None = None,
     expected: Expectations = NOTHING_KNOWN,
 ) -> str:
-    """The report of a run as HTML, which asks nothing of any network.
+    """Returns the report of a run as HTML without network requests.
 
-    What comes from a target stands in packed data only, so it can end no element; the page makes
-    texts of it; and the policy of the page lets no other script run.
+    Text from a target is only in packed data, so it cannot close an element. The page inserts it as
+    text, and the content security policy of the page allows no other script.
     """
     data = [_packed('id="index"', index_of(run, baseline, expected))]
     data += [_packed('class="chunk"', chunk) for chunk in chunks_of(run, baseline, expected)]

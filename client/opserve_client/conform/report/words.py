@@ -1,19 +1,19 @@
-"""Where an output is wrong, in words: the pattern often names the bug."""
+"""Descriptions of where an output is wrong: the pattern often identifies the bug."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 
 from opserve_kernels.verdict.verdict import HeatMap, OutputVerdict
 
-_LEAST_OF_PERIOD = 3  # cells that a period needs to be told from chance
+_LEAST_OF_PERIOD = 3  # cells that distinguish a period from chance
 
 
 def places(output: OutputVerdict) -> tuple[str, ...]:
-    """Sentences on where the wrong elements of an output are: "grad_input: only at the last w"."""
+    """Describes where the wrong elements of an output are: "grad_input: only at the last w"."""
     if not output.errors:
         return ()
-    told = [one for heat in output.maps for one in _of_map(heat)]
-    return tuple(f"{output.name}: wrong {one}" for one in told)
+    patterns = [one for heat in output.maps for one in _of_map(heat)]
+    return tuple(f"{output.name}: wrong {one}" for one in patterns)
 
 
 def _of_map(heat: HeatMap) -> Iterator[str]:
@@ -32,26 +32,26 @@ def _of_map(heat: HeatMap) -> Iterator[str]:
 
 
 def _pattern(name: str, hit: Sequence[int], heat: HeatMap, axis: int) -> str:
-    """Which entries of an axis are hit: some, not all."""
+    """Describes the wrong entries of an axis, which are some of its entries."""
     cells, step, size = heat.shape[axis], heat.steps[axis], heat.sizes[axis]
     first, last = hit[0] * step, min(hit[-1] * step + step, size) - 1
-    range_told = f"{first}" if first == last else f"{first} to {last}"
+    extent = f"{first}" if first == last else f"{first} to {last}"
     if len(hit) == hit[-1] - hit[0] + 1:
         edge = "the first " * (hit[0] == 0) or "the last " * (hit[-1] == cells - 1)
-        return f"{edge}{name} ({range_told} of {size})"
+        return f"{edge}{name} ({extent} of {size})"
     if hit == [0, cells - 1]:
         return f"both ends of {name} (of {size})"
     period = hit[1] - hit[0]
     regular = list(range(hit[0], cells, period)) == list(hit)
     if step == 1 and regular and len(hit) >= _LEAST_OF_PERIOD:
         return f"every {_ordinal(period)} {name}, from {hit[0]} on (of {size})"
-    return f"{len(hit)} of {cells} places of {name}, within {range_told}"
+    return f"{len(hit)} of {cells} places of {name}, within {extent}"
 
 
 def _is_border(
     wrong: Sequence[tuple[int, ...]], cells: Sequence[tuple[int, ...]], shape: Sequence[int]
 ) -> bool:
-    """Whether all wrong cells lie at an end of some axis, and some others do not."""
+    """Returns whether all wrong cells are at an end of an axis, and some other cells are not."""
 
     def at_end(cell: tuple[int, ...]) -> bool:
         return any(place in (0, size - 1) for place, size in zip(cell, shape, strict=True))

@@ -1,4 +1,4 @@
-"""Arrays of a case in .npz files: BF16 is its bits in uint16."""
+"""Arrays of a case in .npz files; BF16 is stored as uint16 bits."""
 
 import json
 import zlib
@@ -14,13 +14,16 @@ from opserve_kernels.cases.fill import Array
 
 
 def write_inputs(case: Case, tensors: Mapping[str, Placed], path: Path) -> None:
-    """The inputs, each contiguous."""
+    """Writes the inputs as contiguous arrays."""
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **plain_inputs(case, tensors))
 
 
 def write_case(case: Case, seed: int, folder: Path) -> None:
-    """The case and its inputs as ID.json and ID.npz; of a call that must be refused no inputs."""
+    """Writes a case to ID.json and its inputs to ID.npz.
+
+    A call that must be rejected has no inputs.
+    """
     text = json.dumps(case.to_json(), indent=1)
     Path(folder, f"{case.id}.json").write_text(text, encoding="utf-8")
     if not case.is_refused:
@@ -28,14 +31,14 @@ def write_case(case: Case, seed: int, folder: Path) -> None:
 
 
 def read_outputs(case: Case, path: Path) -> Mapping[str, Array]:
-    """The outputs of the case that are there.
+    """Reads those outputs of a case that are in a file.
 
     Raises:
-        ValueError: No .npz, or one that holds more than arrays.
+        ValueError: The file is no .npz file of plain arrays.
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
             found = {name: loaded[name] for name in case.written if name in loaded.files}
     except (BadZipFile, EOFError, TypeError, zlib.error, OSError) as error:
-        raise ValueError(f"{path}: no .npz: {error}") from error
+        raise ValueError(f"{path}: no .npz file of plain arrays: {error}") from error
     return typed_outputs(case, found)

@@ -1,4 +1,4 @@
-"""A program that reads and writes .npz as a target: "cmd:./mykernel {in} {out}"."""
+"""Programs that read and write .npz files as targets: "cmd:./mykernel {in} {out}"."""
 
 import json
 import os
@@ -19,19 +19,19 @@ from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, wi
 from opserve_kernels.status import ExitStatus
 from opserve_kernels.verdict.judge_case import Arrays
 
-_TOLD_CHARACTERS = 400  # of what the program wrote to standard error
+_ERROR_CHARACTERS = 400  # of the program's standard error in a reason
 
 
 class CommandTarget:
     """A program that is started for each call, without a shell.
 
-    Words of the command: {in} becomes an .npz with the inputs, {out} where the program puts its
-    outputs by name, {case} the case as JSON. Exit status 0 is success, 77 says that the program
-    does not have this.
+    In the command, {in} is replaced by the path of an .npz file with the inputs, {out} by the path
+    for the outputs by name, {case} by the path of the case in JSON. Exit status 0 means success, 77
+    that the program does not implement the case.
 
     Args:
-        command: With its arguments, as a POSIX shell splits them; on Windows paths have / too.
-        timeout_s: Seconds that it may take.
+        command: Program and arguments, in the syntax of a POSIX shell; paths have / on Windows too.
+        timeout_s: Time limit of a call in seconds.
     """
 
     skips = staticmethod(without_codes)
@@ -44,14 +44,14 @@ class CommandTarget:
             )
 
     async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
-        """In a process of its own."""
-        del read  # of its memory nothing is known
-        return self._carried_out(case, before)
+        """Runs the program in a new process."""
+        del read  # the memory of the program is unknown
+        return self._run(case, before)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the target has no resources."""
 
-    def _carried_out(self, case: Case, before: Arrays) -> Outcome:
+    def _run(self, case: Case, before: Arrays) -> Outcome:
         with TemporaryDirectory(prefix="opserve-conform-") as folder:
             places = {name: Path(folder, name) for name in ("in.npz", "out.npz", "case.json")}
             write_inputs(case, placed_in(case, before), places["in.npz"])
@@ -69,14 +69,14 @@ class CommandTarget:
 
     def _start(self, words: list[str]) -> Broken | Missing | None:
         try:
-            process = subprocess.Popen(  # noqa: S603  what the caller wants to be tried
+            process = subprocess.Popen(  # noqa: S603  the program that the user wants to test
                 words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
             )
         except OSError as error:
             raise InfrastructureError(f"target {words[0]}: {error}") from error
         with process:
             try:
-                _, told = process.communicate(timeout=self._timeout_s)
+                _, errors = process.communicate(timeout=self._timeout_s)
             except subprocess.TimeoutExpired:
                 _kill(process.pid)
                 return Broken(reason=f"{words[0]}: no end within {self._timeout_s:g} s")
@@ -84,12 +84,12 @@ class CommandTarget:
             return Missing(reason=f"{words[0]} ended with {ExitStatus.UNIMPLEMENTED}")
         if process.returncode == 0:
             return None
-        reason = _last_lines(told.decode(errors="replace")) or "it wrote no error"
+        reason = _last_lines(errors.decode(errors="replace")) or "it wrote no error"
         return Broken(reason=f"{words[0]} ended with {process.returncode}: {reason}")
 
 
 def _kill(pid: int) -> None:
-    """Ends a program and what it has started, which would keep its standard error open."""
+    """Kills a program and its child processes, which would keep its standard error open."""
     if sys.platform == "win32":
         words = ["taskkill", "/F", "/T", "/PID", f"{pid}"]  # of Windows itself: no process groups
         subprocess.run(words, check=False, capture_output=True)  # noqa: S603
@@ -97,11 +97,11 @@ def _kill(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _last_lines(told: str) -> str:
-    """The end of it, whole lines as one; those that only underline others go."""
-    end = told[-_TOLD_CHARACTERS:]
+def _last_lines(errors: str) -> str:
+    """Joins the last complete lines of a text, without lines that only underline others."""
+    end = errors[-_ERROR_CHARACTERS:]
     _, _, rest = end.partition("\n")
-    whole = rest if rest and len(told) > len(end) else end
+    whole = rest if rest and len(errors) > len(end) else end
     lines = [line.strip() for line in whole.splitlines()]
     return "; ".join(line for line in lines if any(letter.isalnum() for letter in line))
 

@@ -1,4 +1,4 @@
-"""A device of an opserve service as a target: "opserve" or "opserve:HOST:PORT/profile"."""
+"""Devices of an opserve service as a target: "opserve" or "opserve:HOST:PORT/profile"."""
 
 import time
 from collections.abc import Callable, Collection
@@ -12,7 +12,7 @@ from opserve_client._sync.session import Session
 from opserve_client.arguments import AccuracyName, DocumentedRulesName
 from opserve_client.conform.on_device import plan_on, run_on
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_client.errors import OpserveError, SessionLost, may_pass
+from opserve_client.errors import OpserveError, SessionLost, is_transient
 from opserve_client.recovery import RECOVERY_S, recovery_pauses_s
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Missing, Outcome
@@ -23,8 +23,8 @@ ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """Terms of sessions; by default those of a session that is opened without any.
+class SessionOptions:
+    """Options of sessions, with the same defaults as Client.open_session.
 
     Attributes:
         accuracy: Error bound of results.
@@ -36,106 +36,112 @@ class Terms:
 
 
 class Sessions:
-    """A session for each profile that is asked for.
+    """One session for each profile in use.
 
     Args:
-        client: Of the service; closed with the sessions.
-        terms: Of all sessions.
-        sleep: Waits between attempts, seconds.
+        client: Client of the service; closed with the sessions.
+        options: Options of all sessions.
+        sleep: Waits between attempts, in seconds.
     """
 
     def __init__(
-        self, client: Client, terms: Terms, *, sleep: Callable[[float], object] = time.sleep
+        self,
+        client: Client,
+        options: SessionOptions,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._client, self._terms = client, terms
+        self._client, self._options = client, options
         self._sleep = sleep
         self._open: dict[str, Session] = {}
 
-    def carry_out(self, profile: str, work: Callable[[Session], ResultT]) -> ResultT:
-        """Work on a session, which is repeated in a new one if the service was restarted.
+    def run(self, profile: str, work: Callable[[Session], ResultT]) -> ResultT:
+        """Runs work in a session; repeats it, in a new one if necessary, after a transient error.
 
         Args:
-            profile: Of the device.
-            work: Leaves nothing in the session that later work needs.
+            profile: Profile of the device.
+            work: Work that needs no object of earlier work.
         """
         pauses = recovery_pauses_s(RECOVERY_S)
         while True:
             try:
                 return work(self.on(profile))
             except OpserveError as error:
-                pause_s = next(pauses, None) if may_pass(error) else None
+                pause_s = next(pauses, None) if is_transient(error) else None
                 if pause_s is None:
                     raise
                 if isinstance(error, SessionLost) and profile in self._open:
-                    with suppress(OpserveError):  # its lease ends what cannot be closed
+                    with suppress(
+                        OpserveError
+                    ):  # a session that cannot be closed ends by its lease
                         self._open.pop(profile).close()
             self._sleep(pause_s)
 
     def on(self, profile: str) -> Session:
-        """The session on a device of a profile."""
+        """Returns the session on a device of a profile; opens it at the first use."""
         if profile not in self._open:
-            terms = self._terms
+            options = self._options
             opened = self._client.open_session(
-                profile, accuracy=terms.accuracy, documented_rules=terms.documented_rules
+                profile, accuracy=options.accuracy, documented_rules=options.documented_rules
             )
             self._open[profile] = opened.__enter__()
         return self._open[profile]
 
     def close(self) -> None:
-        """Ends them all."""
+        """Closes the sessions and the client."""
         while self._open:
             self._open.popitem()[1].close()
         self._client.close()
 
 
 class DeviceTarget:
-    """Devices of a service, or those of one profile.
+    """Devices of a service as a target.
 
     Args:
-        client: Of the service; closed with the target.
-        profile: Only cases of this one are tried; "" means of all.
-        terms: Of its sessions.
+        client: Client of the service; closed with the target.
+        profile: Profile of the cases to run; "" means all.
+        options: Options of the sessions.
 
     Raises:
         InfrastructureError: The service has no device of the profile, or does not answer.
     """
 
-    def __init__(self, client: Client, profile: str, terms: Terms) -> None:
-        self._sessions = Sessions(client, terms)
+    def __init__(self, client: Client, profile: str, options: SessionOptions) -> None:
+        self._sessions = Sessions(client, options)
         self._profile = profile
         if profile:
             _check_profile(client, profile)
 
     def skips(self, case: Case) -> str:
-        """Nothing."""
+        """Returns "": a device skips no case."""
         del case
         return ""
 
     async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
-        """On a device of the case's profile.
+        """Runs a case on a device of the case's profile.
 
         Raises:
-            InfrastructureError: The way to the service failed.
+            InfrastructureError: The service failed or is unreachable.
         """
         if self._profile and case.profile != self._profile:
-            return Missing(reason=f"only cases of {self._profile} are tried")
+            return Missing(reason=f"the target runs only cases of {self._profile}")
         try:
             if case.is_refused:
-                return self._sessions.carry_out(case.profile, partial(plan_on, case=case))
-            run = partial(run_on, case=case, storages=before, read=read)
-            return self._sessions.carry_out(case.profile, run)
+                return self._sessions.run(case.profile, partial(plan_on, case=case))
+            work = partial(run_on, case=case, storages=before, read=read)
+            return self._sessions.run(case.profile, work)
         except OpserveError as error:
             if error.code == Status.ACL_ERROR_RT_INVALID_DEVICEID:
                 return Missing(reason=error.message)
             raise InfrastructureError(f"{case.id}: {error}") from error
 
     def close(self) -> None:
-        """Ends the sessions."""
+        """Closes the sessions."""
         self._sessions.close()
 
 
 def _check_profile(client: Client, profile: str) -> None:
-    """One that is misspelt would try no case."""
+    """Rejects a profile that the service does not have: a misspelt one would match no case."""
     try:
         served = {one.profile: None for one in client.list_devices()}
     except OpserveError as error:

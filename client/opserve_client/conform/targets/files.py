@@ -1,4 +1,4 @@
-"""Finished outputs as a target: "files:DIR", DIR/<case id>.npz of each case."""
+"""Folders of outputs as targets: "files:DIR" with a file DIR/<case id>.npz for each case."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -11,10 +11,10 @@ from opserve_kernels.verdict.judge_case import Arrays
 
 
 class FilesTarget:
-    """A folder of outputs that somebody computed before.
+    """A folder of finished outputs.
 
     Args:
-        folder: With a file for each case.
+        folder: Folder with a file for each case.
     """
 
     skips = staticmethod(without_codes)
@@ -22,19 +22,19 @@ class FilesTarget:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         if not folder.is_dir():
-            raise InfrastructureError(f"target files:{folder}: no folder")
+            raise InfrastructureError(f"target files:{folder}: there is no such folder")
 
     async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
-        """Reads what is there."""
-        del before, read  # the outputs are there already
+        """Reads the outputs of a case."""
+        del before, read  # the outputs are computed already
         return self._found(case, self._folder / f"{case.id}.npz")
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the target has no resources."""
 
     def _found(self, case: Case, path: Path) -> Outcome:
         if not path.exists():
-            return Missing(reason=f"{path} is not there")
+            return Missing(reason=f"{path}: there is no such file")
         try:
             return Ran(outputs=read_outputs(case, path))
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""A Python callable as a target: "package.module:function"."""
+"""Python functions as targets: "package.module:function"."""
 
 import inspect
 import sys
@@ -25,17 +25,17 @@ _KEYWORDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_
 
 
 class Called:
-    """A function of NumPy arrays, as it is called on a case; snippets in reports use it too.
+    """A function of NumPy arrays and its calling convention; snippets in reports use it too.
 
-    It is called with keywords, those that it has a parameter for: of the case's inputs (arrays),
-    its other arguments, "operator" and "profile", and outputs (arrays full of NaN); with **keywords
-    it gets all but the outputs. It returns the outputs: a dict by name, a tuple in the operator's
-    order (None where there is none), or one array; None if it wrote into all that it was given.
-    NotImplementedError says that it does not have this.
+    The function receives keyword arguments for its parameters: the case's inputs (arrays), its
+    other arguments, "operator", "profile", and outputs (arrays full of NaN). With **keywords it
+    receives all but the outputs. It returns the outputs: a dict by name, a tuple in the operator's
+    order (None for a missing one), or one array; None if it wrote into all output arrays. It raises
+    NotImplementedError for a case that it does not implement.
 
     Args:
         function: The function.
-        operator: The only one that it computes; "" means any.
+        operator: The only operator that it computes; "" means any.
     """
 
     def __init__(self, function: Function, operator: str = "") -> None:
@@ -45,9 +45,9 @@ class Called:
         self._takes_all = any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters)
 
     def run(self, case: Case, tensors: Mapping[str, Placed]) -> Ran | Missing | Broken:
-        """Calls it in this process; it may write to all memory of the tensors."""
+        """Calls the function in this process; it may write to all memory of the tensors."""
         if self._operator and case.operator != self._operator:
-            return Missing(reason=f"only {self._operator} is tried")
+            return Missing(reason=f"the target implements only {self._operator}")
         arrays = {name: placed.elements for name, placed in tensors.items()}
         given = {name: arrays[name] for name in case.inputs}
         keywords: dict[str, Any] = {"operator": case.operator, "profile": case.profile}
@@ -60,7 +60,7 @@ class Called:
             returned: object = self._function(**keywords, **places)
         except NotImplementedError as error:
             return Missing(reason=str(error) or "not implemented")
-        except Exception as error:  # noqa: BLE001  whatever a stranger's function raises
+        except Exception as error:  # noqa: BLE001  a tested function may raise anything
             return Broken(reason=f"{type(error).__name__}: {error}{_place_of(error)}")
         seconds = perf_counter() - started
         outputs = {**places, **returned_outputs(case, returned)}
@@ -69,7 +69,7 @@ class Called:
 
 
 class FunctionTarget:
-    """A function as a target, which is called on copies.
+    """A function as a target; it receives copies of the inputs.
 
     Args:
         called: The function.
@@ -81,18 +81,18 @@ class FunctionTarget:
         self._called = called
 
     async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
-        """In this process."""
-        del read  # all memory is known
+        """Calls the function in this process."""
+        del read  # the result has all memory
         return self._called.run(case, placed_in(case, {n: one.copy() for n, one in before.items()}))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the target has no resources."""
 
 
 def function_at(path: str) -> Called:
-    """The function of "package.module:function"; modules of the working directory are found too.
+    """Imports the function of "package.module:function", from the working directory too.
 
-    One that has an operator's name is tried on that operator only.
+    A function with an operator's name runs only cases of that operator.
 
     Raises:
         InfrastructureError: There is no such module or function.
@@ -106,19 +106,19 @@ def function_at(path: str) -> Called:
     except (ImportError, AttributeError) as error:
         raise InfrastructureError(f"target {path}: {error}") from error
     if not callable(found):
-        raise InfrastructureError(f"target {path}: it is no function")
+        raise InfrastructureError(f"target {path}: {name} is no function")
     return Called(found, name if name in OPERATORS else "")
 
 
 def _place_of(error: Exception) -> str:
-    """The line that raised it, or that called the library which did; "" before any line ran."""
+    """Formats the last line outside installed packages in a traceback; "" without such a line."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [one for one in frames if _LIBRARIES not in Path(one.filename).parts]
     return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def returned_outputs(case: Case, returned: object) -> dict[str, Array]:
-    """The outputs of the case in what a function returned."""
+    """Returns the outputs of the case from a function's return value, by name."""
     if returned is None:
         return {}
     if isinstance(returned, Mapping):

@@ -1,7 +1,7 @@
-"""ONNX Runtime's kernels on the CPU as a target, where it has the operator: "onnxruntime".
+"""ONNX Runtime's kernels on the CPU as a target: "onnxruntime".
 
-It has Col2Im, and ConvTranspose, which is the data gradient of a convolution, as Conv is of a
-transposed one. Needs the packages onnx and onnxruntime.
+ONNX Runtime has Col2Im. Its ConvTranspose is the data gradient of a convolution, and its Conv the
+data gradient of a transposed one. Needs the packages onnx and onnxruntime.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
-ort: Any = import_module("onnxruntime")  # which this environment need not have
+ort: Any = import_module("onnxruntime")  # an optional package
 Array = NDArray[Any]
 _PROFILE = "ascend910b"  # sums in FLOAT and rounds once
-_OPSET, _IR_VERSION = 18, 10  # the first with Col2Im; one that is read widely
+_OPSET, _IR_VERSION = 18, 10  # the first opset with Col2Im; a version that most runtimes read
 
 
 def kernels(
@@ -28,7 +28,7 @@ def kernels(
     out: Array | None = None,
     **call: Any,  # noqa: ANN401  the operators' arguments
 ) -> None:
-    """im2col_backward, and convolution_backward if grad_input alone is asked for; in FLOAT.
+    """Computes im2col_backward, and grad_input alone of convolution_backward, in FLOAT.
 
     Raises:
         NotImplementedError: ONNX Runtime has no such call.
@@ -38,7 +38,7 @@ def kernels(
         raise NotImplementedError("no operator for the gradients of weight and bias")
     operands = [call[name] for name in ("grad_output", "weight") if name in call]
     if profile != _PROFILE:
-        raise NotImplementedError(f"{profile} sums or rounds otherwise")
+        raise NotImplementedError(f"{profile} sums or rounds in another way")
     if any(array.dtype != np.float32 for array in (*operands, result)):
         raise NotImplementedError("other dtypes than FLOAT")
     if not result.size:
@@ -85,7 +85,7 @@ def _grad_input(call: Mapping[str, Any], result: Array) -> Array:
 
 
 def _run(operator: str, inputs: Mapping[str, Array], attributes: Mapping[str, Any]) -> Array:
-    """A model of one node, run."""
+    """Runs a model with one node."""
     node = helper.make_node(operator, list(inputs), ["Y"], **attributes)
     values = [
         helper.make_tensor_value_info(
@@ -99,7 +99,7 @@ def _run(operator: str, inputs: Mapping[str, Array], attributes: Mapping[str, An
     model = helper.make_model(graph, opset_imports=opset, ir_version=_IR_VERSION)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 4  # what fails is raised
+    options.log_severity_level = 4  # fatal only: errors are raised as exceptions
     session = ort.InferenceSession(model.SerializeToString(), options)
     found: Array = session.run(None, {n: np.ascontiguousarray(a) for n, a in inputs.items()})[0]
     return found

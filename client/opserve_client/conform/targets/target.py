@@ -1,4 +1,4 @@
-"""A target that a command line names, and the failure that is none of its own."""
+"""The interface of named targets, and the error of everything but the target."""
 
 from typing import Protocol
 
@@ -6,12 +6,12 @@ from opserve_kernels.conformance.target import Target
 
 
 class InfrastructureError(Exception):
-    """Nothing can be said of a case: a service, a file or this program failed, not the target."""
+    """A case without a verdict: a service, a file or this program failed, not the target."""
 
 
-class HeldTarget(Target, Protocol):
-    """A target until it is closed; its coroutines wait for nothing (trial.at_once)."""
+class ClosableTarget(Target, Protocol):
+    """A target with resources to close; its coroutines never wait (trial.at_once)."""
 
     def close(self) -> None:
-        """Ends what the target holds."""
+        """Releases the resources."""
         ...

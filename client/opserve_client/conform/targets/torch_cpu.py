@@ -1,7 +1,7 @@
 """PyTorch's kernels on the CPU as a target: "torch". Needs the package torch.
 
-In FLOAT16 it fails, and rightly so: PyTorch adds partial sums in FLOAT16. It does so in BF16 too
-when columns are folded, which is computed in FLOAT here.
+In FLOAT16 the target fails, and rightly so: PyTorch adds partial sums in FLOAT16. In BF16 PyTorch
+does the same when it folds columns, so this module folds them in FLOAT.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-torch: Any = import_module("torch")  # which this environment need not have
-torch.set_num_threads(1)  # cases are tried by several processes
+torch: Any = import_module("torch")  # an optional package
+torch.set_num_threads(1)  # several processes run cases at the same time
 Array = NDArray[Any]
 Tensor = Any
 _BY_SIZE = {2: np.int16, 4: np.int32, 8: np.int64}
@@ -28,7 +28,7 @@ _UNCHANGED = {"float16": range(4), "bfloat16": (0, 1, 3), "float32": (0,), "floa
 _PROFILES = dict.fromkeys(("float16", "bfloat16", "float32"), "ascend910b") | {
     "float64": "reference"
 }
-"""The profile that sums operands of a dtype in the same one, and rounds once."""
+"""The profile that, like PyTorch, sums operands of a dtype in one precision and rounds once."""
 
 
 def kernels(
@@ -41,7 +41,7 @@ def kernels(
     out: Array | None = None,
     **call: Any,  # noqa: ANN401  the operators' arguments
 ) -> None:
-    """convolution_backward and im2col_backward, of operands and results of one dtype.
+    """Computes convolution_backward and im2col_backward for operands and results of one dtype.
 
     Raises:
         NotImplementedError: PyTorch has no such call.
@@ -50,7 +50,7 @@ def kernels(
         raise NotImplementedError(operator)
     operands = [call[name] for name in ("grad_output", "input", "weight") if name in call]
     if profile != _PROFILES[operands[0].dtype.name]:
-        raise NotImplementedError(f"{profile} sums or rounds otherwise")
+        raise NotImplementedError(f"{profile} sums or rounds in another way")
     results = [array for array in (grad_input, grad_weight, grad_bias, out) if array is not None]
     if len({array.dtype.name for array in (*operands, *results)}) > 1:
         raise NotImplementedError("operands and results of several dtypes")
@@ -67,9 +67,11 @@ def _convolution_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[
         raise NotImplementedError("padding that differs by side")
     is_finite = all(bool(tensor.isfinite().all()) for tensor in given)
     if any(call["padding"]) and not is_finite:
-        raise NotImplementedError("padding is multiplied too: 0 by an infinity is no number")
+        raise NotImplementedError("PyTorch multiplies padding by infinities, which gives NaN")
     if dtype == "bfloat16" and not is_finite and any(map(_has_subnormals, given)):
-        raise NotImplementedError("subnormal BF16 is 0 to some processors, and 0 by an infinity")
+        raise NotImplementedError(
+            "some processors flush subnormal BF16 to 0, and 0 times an infinity is NaN"
+        )
     rows = [list(call[name]) for name in ("bias_sizes", "stride", "padding", "dilation")]
     extra, mask = list(call["output_padding"]), list(call["output_mask"])
     found = torch.ops.aten.convolution_backward(
@@ -86,7 +88,7 @@ def _has_subnormals(tensor: Tensor) -> bool:
 def _im2col_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
     (columns,) = given
     if not columns.numel():
-        raise NotImplementedError("columns of nothing")
+        raise NotImplementedError("columns without elements")
     names = ("input_size", "kernel_size", "dilation", "padding", "stride")
     wide = columns.to(_SUMMED.get(columns.dtype, columns.dtype))
     image = torch.ops.aten.col2im(wide, *(list(call[name]) for name in names))
@@ -100,7 +102,7 @@ _COMPUTED = {
 
 
 def _tensor(array: Array) -> Tensor:
-    """Shares the array's memory; NumPy's bfloat16 is not PyTorch's."""
+    """Returns a tensor over the array's memory; the dtype is set by a view, as bfloat16 differs."""
     return torch.from_numpy(_bits(array)).view(_DTYPES[array.dtype.name])
 
 

@@ -1,4 +1,4 @@
-"""A run as a badge: JSON that shields.io reads from an address."""
+"""Badges of runs: JSON for the endpoint badge of shields.io."""
 
 import json
 
@@ -7,7 +7,7 @@ from opserve_kernels.verdict.verdict import Status
 
 
 def badge(run: RunRecord) -> str:
-    """The badge's JSON: how many cases passed of those that were judged."""
+    """Returns the badge's JSON: the number of failed cases, or else of passed ones."""
     failures, passed = len(run.failures), run.tally.counts.get(Status.PASSED, 0)
     message = f"{failures} failed" if failures else f"{passed} passed"
     form = {

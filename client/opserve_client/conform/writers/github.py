@@ -1,4 +1,4 @@
-"""A run in a step of a GitHub workflow: annotations on standard output, and the step's summary."""
+"""Output for GitHub Actions: annotations on standard output, and the summary of the step."""
 
 import os
 import re
@@ -11,14 +11,16 @@ from opserve_client.conform.show import compared
 from opserve_client.conform.summary import Summary
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-ANNOTATIONS_LIMIT = 10  # of a kind and step; GitHub drops more
-SUMMARY_LIMIT_BYTES = 1 << 20  # of a step; GitHub drops all of a longer one
+ANNOTATIONS_LIMIT = 10
+"""Annotations of each kind in a step: GitHub drops further ones."""
+SUMMARY_LIMIT_BYTES = 1 << 20
+"""Size of a step's summary: GitHub drops a larger one as a whole."""
 _MARKS = re.compile(r"[\\`*_\[\]!|~]")
-"""What Markdown takes for emphasis, code, a link, an image or the end of a cell."""
+"""Characters of Markdown for emphasis, code, links, images and cells."""
 
 
 def write_step(summary: Summary) -> None:
-    """Annotations, and the summary where GitHub says."""
+    """Writes annotations to standard output, and the summary to the file that GitHub names."""
     for line in annotations(summary):
         typer.echo(line)
     path = os.environ.get(SUMMARY_VARIABLE, "")
@@ -28,7 +30,7 @@ def write_step(summary: Summary) -> None:
 
 
 def annotations(summary: Summary) -> Iterator[str]:
-    """An error for each failure, a warning for each known failure that passes."""
+    """Yields an error for each failure, and a warning for each known failure that passes."""
     for result in summary.failures[:ANNOTATIONS_LIMIT]:
         title = f"{result.verdict.status} {result.case.id}"
         yield _annotation("error", title, result.verdict.reason)
@@ -37,7 +39,7 @@ def annotations(summary: Summary) -> Iterator[str]:
 
 
 def step_summary(summary: Summary) -> str:
-    """Markdown, cut off at a line where it would be too long."""
+    """Returns the summary in Markdown, cut at a line where it would be too long."""
     header, tally = summary.record.header, summary.record.tally
     compared_lines = [] if summary.comparison is None else compared(summary.comparison)
     lines: list[str] = [
@@ -47,7 +49,7 @@ def step_summary(summary: Summary) -> str:
         "|---|---|",
         *(f"| {status} | {n} |" for status, n in sorted(tally.counts.items())),
         "",
-        f"At most {tally.worst:.3g} of a tolerance used.",
+        f"Largest error: {tally.worst:.3g} of its tolerance.",
         "",
         *map(_cell, compared_lines),
         "",
@@ -77,6 +79,6 @@ def _property(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text in a table of Markdown."""
+    """Escapes a text for a cell of a Markdown table."""
     one_line = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     return _MARKS.sub(r"\\\g<0>", one_line)

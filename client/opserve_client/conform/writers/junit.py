@@ -1,4 +1,4 @@
-"""A run as JUnit's XML: a test suite with a test case for each case."""
+"""JUnit XML of runs: a test suite with a test case for each case."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,10 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def write_junit(summary: Summary, path: Path) -> None:
-    """Known failures are skipped ones; what XML has no character for is left out."""
+    """Writes the JUnit XML of a run.
+
+    Known failures are skipped test cases. Characters that XML does not allow are left out.
+    """
     known = summary.expectations
     suite = Element("testsuite", name=f"opserve.{_text(summary.record.header.suite)}")
     counts: dict[str, int] = dict.fromkeys(("failure", "error", "skipped"), 0)

@@ -1,4 +1,4 @@
-"""A run as OpenMetrics text, which GitLab shows beside a merge request's figures."""
+"""OpenMetrics text of runs, for the metrics report of GitLab merge requests."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from opserve_kernels.verdict.verdict import Status
 
 
 def metrics(run: RunRecord) -> str:
-    """Cases by operator and status, and the worst used fraction of right ones by operator."""
+    """Returns the cases by operator and status, and the worst used fraction of passed ones."""
     return "".join(_lines(run))
 
 

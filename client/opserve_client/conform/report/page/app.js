@@ -1,4 +1,4 @@
-// The page: what is chosen stands in its address, and everything shown follows from that.
+// The page: its address holds the selection, and everything shown follows from the address.
 
 const rows = index.columns.id.map((_, place) => rowOf(place));
 const placeOf = new Map(rows.map((row) => [row.id, row.place]));
@@ -9,7 +9,7 @@ const FIRST_SORT = { key: "status", descending: false };
 const field = (name) => document.getElementById(name);
 let chosen = { text: "", sort: FIRST_SORT };
 
-/** What the address says: #case=...&status=FAILED&text=...&sort=-worst */
+/** Reads the selection from the address: #case=...&status=FAILED&text=...&sort=-worst */
 function readAddress() {
   const held = new URLSearchParams(location.hash.slice(1));
   const sort = held.get("sort");
@@ -68,11 +68,11 @@ async function showCase() {
     document.body.classList.remove("reading-case");
     return;
   }
-  const asked = openId;
-  const detail = await detailOf(placeOf.get(asked));
-  if (asked !== openId) return; // another was opened meanwhile
+  const requested = openId;
+  const detail = await detailOf(placeOf.get(requested));
+  if (requested !== openId) return; // another case was opened meanwhile
   document.body.classList.add("reading-case");
-  drawCase(rows[placeOf.get(asked)], detail);
+  drawCase(rows[placeOf.get(requested)], detail);
   panel.scrollTop = 0;
   activate(active);
 }

@@ -1,4 +1,4 @@
-// The report's data: an index of all cases, and chunks of what is known of each, unpacked when asked for.
+// The report's data: an index of all cases, and chunks with their details, unpacked when a case is opened.
 
 const index = await unpack(document.getElementById("index"));
 const chunks = [...document.querySelectorAll("script.chunk")];

@@ -1,4 +1,4 @@
-// What is known of one case: in words, then in numbers and maps, then how to see it again.
+// The panel of one case: description, numbers and maps, then the commands that run it again.
 
 const panel = document.getElementById("case");
 
@@ -35,20 +35,20 @@ function changeOf(row, before) {
 }
 
 function refusalOf(refusal) {
-  const told = (code) => code === null ? "no refusal" : [code.number, code.name].filter((part) => part !== null).join(" ");
-  return section("Status code", table(["Expected", "Given"], [[told(refusal.expected), told(refusal.given)]]));
+  const text = (code) => code === null ? "no rejection" : [code.number, code.name].filter((part) => part !== null).join(" ");
+  return section("Status code", table(["Expected", "Given"], [[text(refusal.expected), text(refusal.given)]]));
 }
 
 function outputOf(output) {
   const shape = output.shape.length ? output.shape.join(" × ") : "scalar";
-  const told = output.layers.filter((layer) => !layer.gate);
+  const reported = output.layers.filter((layer) => !layer.gate);
   return make("section", { class: "output" },
     make("h4", {}, output.name, " ", make("small", {}, `${output.dtype}, ${shape}`), " ", statusBadge(output.status)),
     make("p", {}, output.reason),
     ...(output.maps.length ? [legend(), make("div", { class: "maps" }, ...output.maps.map(heatMap))] : []),
-    ...(output.omitted ? [make("p", { class: "hint" }, "Its maps are left out, since there are so many failures: run the case alone to see them.")] : []),
+    ...(output.omitted ? [make("p", { class: "hint" }, "The maps of this output are omitted because the run has many failures: run the case alone to see them.")] : []),
     section("Layers that decide", layersOf(output.layers.filter((layer) => layer.gate))),
-    ...(told.length ? [fold(`Standards that are only told: ${told.filter((layer) => layer.passed).length} of ${told.length} are met`, layersOf(told))] : []),
+    ...(reported.length ? [fold(`Standards that are only reported: ${reported.filter((layer) => layer.passed).length} of ${reported.length} are met`, layersOf(reported))] : []),
     ...(output.histogram.some((bin) => bin.elements) ? [section("Used fraction of the tolerance", histogramOf(output.histogram))] : []),
     ...(output.greatest.length ? [section(output.errors ? `Worst ${output.greatest.length} of ${count(output.errors)} wrong elements` : "Worst element", elementsOf(output.greatest))] : []),
     ...(output.first.length && output.errors > output.greatest.length ? [fold("First wrong elements", elementsOf(output.first))] : []),
@@ -81,7 +81,7 @@ function elementsOf(elements) {
 }
 
 function checksOf(checks) {
-  return section("Checks", table(["", "Check", "Tensor", "What it says", "Elements"], checks.map((check) => [
+  return section("Checks", table(["", "Check", "Tensor", "Result", "Elements"], checks.map((check) => [
     statusBadge(check.status), check.name, check.tensor, check.reason,
     check.elements ? `${count(check.elements)}: ${check.first.map((one) => `[${one.join(", ")}]`).join(" ")}` : "",
   ])));
@@ -95,7 +95,7 @@ function callOf(given) {
   ]);
   const others = Object.entries(given.arguments).map(([name, held]) => [name, JSON.stringify(held)]);
   return section("The call",
-    table(["Tensor", "Dtype", "Shape", "Format", "Holds"], tensors),
+    table(["Tensor", "Dtype", "Shape", "Format", "Content"], tensors),
     table(["Argument", "Value"], others));
 }
 
@@ -103,7 +103,7 @@ function fillOf(fill) {
   return [fill.kind ?? "integer", fill.bound ? `within ${fill.bound}` : "", fill.thinning ? `one of ${2 ** fill.thinning} kept` : ""].filter(Boolean).join(", ");
 }
 
-/** A value as a text of Python's that json.loads takes: ASCII only, and nothing in it is code. */
+/** A value as a Python string literal for json.loads: ASCII only, with no code in it. */
 function quoted(given) {
   const ascii = JSON.stringify(given).replace(/[\u007f-\uffff]/g,
     (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -118,9 +118,9 @@ function snippetOf(given, outputs) {
 
 function reproductionOf(given, outputs) {
   const command = `${index.command} ${given.id}`;
-  return section("See it again",
+  return section("Reproduce",
     copyable("command", command),
-    make("p", {}, "Or alone, with Python and what opserve's client brings: it makes the same inputs, calls your function, and shows the elements above."),
+    make("p", {}, "Or as a Python program that needs only opserve's client: it generates the same inputs, calls your function and shows the elements above."),
     copyable("snippet", snippetOf(given, outputs)));
 }
 
@@ -131,7 +131,7 @@ function copyable(id, text) {
     try {
       await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
-    } catch { // A browser may keep the clipboard from files: what is selected can be copied by keys.
+    } catch { // Some browsers deny files the clipboard: the selection can be copied by keys.
       getSelection().selectAllChildren(code);
       button.textContent = "Selected";
     }

@@ -116,14 +116,14 @@ function drawMark(pen, x, y, size, ink) {
 
 /** "c 4 to 7, h 0": the entries of a cell. */
 function entriesOf(map, place) {
-  const told = [];
+  const entries = [];
   for (let axis = map.shape.length - 1; axis >= 0; axis--) {
     const first = (place % map.shape[axis]) * map.steps[axis];
     const last = Math.min(first + map.steps[axis], map.sizes[axis]) - 1;
-    told.unshift(`${map.axes[axis]} ${first}${last > first ? ` to ${last}` : ""}`);
+    entries.unshift(`${map.axes[axis]} ${first}${last > first ? ` to ${last}` : ""}`);
     place = Math.floor(place / map.shape[axis]);
   }
-  return told.join(", ");
+  return entries.join(", ");
 }
 
 function readCell(map, place) {
@@ -145,13 +145,13 @@ function heatMap(map) {
     tabindex: "0", role: "img",
     "aria-label": `${mapTitle(map)}: ${wrong} of ${map.values.length} cells are wrong. Arrow keys read cells.`,
   });
-  const told = wrong ? `${count(wrong)} of ${count(map.values.length)} cells are wrong` : "no cell is wrong";
-  const reading = make("output", { class: "reading" }, told);
+  const summary = wrong ? `${count(wrong)} of ${count(map.values.length)} cells are wrong` : "no cell is wrong";
+  const reading = make("output", { class: "reading" }, summary);
   let cursor = null;
   const read = (place) => {
     cursor = place;
     drawMap(canvas, map, layout, cursor);
-    reading.textContent = place === null ? told : readCell(map, place);
+    reading.textContent = place === null ? summary : readCell(map, place);
   };
   canvas.addEventListener("pointermove", (event) => read(layout.placeAt(event.offsetX, event.offsetY)));
   canvas.addEventListener("pointerleave", () => read(null));

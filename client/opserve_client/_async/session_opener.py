@@ -1,4 +1,4 @@
-"""Opens a session as it was asked for: at first, and again when it is lost."""
+"""Session requests: open a session, and open it again after it is lost."""
 
 from collections.abc import Callable
 from uuid import uuid4
@@ -13,21 +13,22 @@ from opserve.v1.session_service_pb2 import (
 from opserve_client._async.connection import AsyncConnection
 from opserve_client.wire.methods import OPEN_SESSION, SET_DETERMINISTIC_LEVEL
 
-_FIRST_TOLD_S = 0.2
-_TOLD_S = 5.0
-"""Seconds between two answers that report a place in the queue."""
+_FIRST_REPORT_S = 0.2
+"""Seconds until the first answer that reports a position in the queue: short requests have none."""
+_REPORT_INTERVAL_S = 5.0
+"""Seconds between two answers that report a position in the queue."""
 
 
-class AsyncOpener:
-    """A request for a device.
+class AsyncSessionOpener:
+    """A session request that can be sent repeatedly.
 
     Args:
-        connection: The way to the service.
-        request: What is asked for, without a request id.
-        on_position: Is called with the place in the queue.
+        connection: Connection to the service.
+        request: The request, without a request id.
+        on_position: Called with the position in the queue.
 
     Attributes:
-        deterministic_level: Of the session, where it was set.
+        deterministic_level: Level to set in each session that is opened; None sets none.
     """
 
     def __init__(
@@ -42,17 +43,19 @@ class AsyncOpener:
         self.deterministic_level: DeterministicLevel.ValueType | None = None
 
     async def open(self) -> OpenSessionResponse:
-        """Opens a session, after its wait in the queue."""
+        """Opens a session; waits in the queue for a device if the request has a `wait_s`."""
         request = OpenSessionRequest()
         request.CopyFrom(self._request)
-        if request.wait_s:  # in many calls, which the service takes for one by their id
+        if request.wait_s:
+            # One wait takes many calls. They share an id, so that the service continues the first
+            # call's place in the queue, and a lost answer loses no place.
             request.request_id = uuid4().hex
-            request.tell_after_s = _FIRST_TOLD_S
+            request.tell_after_s = _FIRST_REPORT_S
         opened = await self._connection.call(OPEN_SESSION, request)
         while opened.HasField("waiting"):
             if self._on_position is not None:
                 self._on_position(opened.waiting)
-            request.tell_after_s = _TOLD_S
+            request.tell_after_s = _REPORT_INTERVAL_S
             opened = await self._connection.call(OPEN_SESSION, request)
         if self.deterministic_level is not None:
             level = SetDeterministicLevelRequest(

@@ -10,7 +10,7 @@ import pytest
 from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import OpserveError
 from opserve_client.transports import AsyncRestTransport
-from opserve_client.wire.sent_events import SentEvents
+from opserve_client.wire.server_sent_events import ServerSentEvents
 
 ENTRY = {"sequence": 7, "operator": "im2col_√∑🜁"}
 LOST = {"first": 1, "last": 6}
@@ -22,9 +22,9 @@ TEXT = (
 
 
 def messages_of(lines: list[str]) -> Iterator[WatchStreamResponse]:
-    events = SentEvents()
+    events = ServerSentEvents()
     for line in lines:
-        news = events.take_in(line)
+        news = events.feed(line)
         if news is not None:
             yield news
 
@@ -69,7 +69,7 @@ def test_a_connection_may_break_at_any_byte(size: int, end: str) -> None:
     ],
 )
 def test_what_is_no_event_of_opserve_is_refused(event: list[str]) -> None:
-    with pytest.raises(OpserveError, match="none of opserve's"):
+    with pytest.raises(OpserveError, match="malformed event"):
         list(messages_of([*event, ""]))
 
 
