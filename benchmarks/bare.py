@@ -1,4 +1,4 @@
-"""The yardstick's other end: its process, and blocking calls to it."""
+"""The client side of the yardstick: its server process, and blocking calls to it."""
 
 import subprocess
 import sys
@@ -23,10 +23,10 @@ def yardstick_address(*, buffer_bytes: int, answer_bytes: int) -> Generator[str]
 
 
 class Bare:
-    """Calls of a yardstick, shaped as the subject's.
+    """Calls to a yardstick, with the same shapes as those of the subject.
 
     Args:
-        channel: A channel to the yardstick.
+        channel: Channel to the yardstick.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:

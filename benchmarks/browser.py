@@ -9,12 +9,12 @@ from playwright.sync_api import Browser, sync_playwright
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PROGRAM = next((found for found in map(shutil.which, PROGRAMS) if found), None)
 READY = "html[data-ready]"
-"""What a report has when it can be used."""
+"""Selector of a report that is ready for use."""
 
 
 @contextmanager
 def browser() -> Generator[Browser]:
-    """A browser, ended with the block.
+    """Starts a browser until the block ends.
 
     Raises:
         RuntimeError: There is no Chromium.

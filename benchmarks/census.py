@@ -1,25 +1,25 @@
-"""What the processes of a service hold, as the kernel counts it."""
+"""Resources of a service's processes, as the Linux kernel counts them."""
 
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 _PARENT = 1
-"""Place of the parent's number behind the name in /proc/PID/stat."""
+"""Index of the parent's number after the name in /proc/PID/stat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """What a service holds at one moment.
+    """Resources of a service at one time.
 
     Attributes:
-        front_mib: Memory of the front's own, MiB.
-        workers_mib: The same of all processes that it started, MiB.
-        slabs_mib: Memory of devices that is mapped in the front, MiB.
-        memfds: Open descriptors of device memory, in all of them.
-        descriptors: Their other open descriptors.
-        threads: Threads of all of them.
-        processes: The front and those that it started.
+        front_mib: Private memory of the front, MiB.
+        workers_mib: Private memory of all other processes, MiB.
+        slabs_mib: Device memory that is mapped in the front, MiB.
+        memfds: Open descriptors of device memory, in all processes.
+        descriptors: Other open descriptors of all processes.
+        threads: Threads of all processes.
+        processes: Number of processes: the front and those that it started.
     """
 
     front_mib: float
@@ -32,7 +32,7 @@ class Census:
 
 
 def census(front: int) -> Census:
-    """Counts what the front of a service and the processes that it started hold."""
+    """Counts the resources of the front and of the processes that it started."""
     processes = [front, *children_of(front)]
     open_ones = [link for process in processes for link in descriptors_of(process)]
     memory = [_status(process, "RssAnon") / 1024 for process in processes]
@@ -52,10 +52,10 @@ COUNTED = tuple(field.name for field in fields(Census))
 
 
 def children_of(process: int) -> list[int]:
-    """Processes that a process started, and those that they did."""
+    """Returns the processes that a process started, directly or indirectly."""
     found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # the process has ended meanwhile
             behind_name = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(behind_name[_PARENT]) == process:
                 found += [int(folder.name), *children_of(int(folder.name))]
@@ -63,9 +63,9 @@ def children_of(process: int) -> list[int]:
 
 
 def descriptors_of(process: int) -> list[str]:
-    """What the descriptors of a process are open on."""
+    """Returns the targets of a process's open descriptors."""
     found: list[str] = []
-    with suppress(OSError):  # the process has ended, or closed one meanwhile
+    with suppress(OSError):  # the process has ended, or closed a descriptor, meanwhile
         for entry in Path(f"/proc/{process}/fd").iterdir():
             with suppress(FileNotFoundError):
                 found.append(str(entry.readlink()))

@@ -1,4 +1,4 @@
-"""What tenants of a soak do: what a client can, well and badly, for as long as asked."""
+"""Client behaviours for the soak test: valid, invalid and abandoned calls."""
 
 import asyncio
 import random
@@ -11,13 +11,13 @@ from opserve_client import AsyncClient, AsyncSession, Im2colBackward, OpserveErr
 
 LEASE_S = 2.0
 EDGES = (4, 32, 256)
-"""Edges of images whose calls travel in one message, in one stream, and by a mapping."""
+"""Edges of images that are transferred in one message, in one stream, and by shared memory."""
 OUT_OF_MEMORY = 207001
 Behaviour = Callable[[AsyncSession, random.Random], Awaitable[object]]
 
 
 def columns(edge: int) -> Im2colBackward:
-    """A call that sums 1x1 blocks: an image of its columns."""
+    """Returns a call that sums 1x1 blocks: the image of its columns."""
     return Im2colBackward(
         grad_output=np.ones((1, edge * edge), np.float32),
         input_size=[edge, edge],
@@ -28,23 +28,23 @@ def columns(edge: int) -> Im2colBackward:
     )
 
 
-async def runs(session: AsyncSession, chance: random.Random) -> None:
-    """Arrays in, arrays out, and the right ones."""
+async def run_calls(session: AsyncSession, chance: random.Random) -> None:
+    """Runs a call on arrays and checks the result."""
     edge = chance.choice(EDGES)
     out = (await session.run(columns(edge))).out
     assert out is not None
     assert out.sum() == edge * edge, "a wrong answer"
 
 
-async def copies(session: AsyncSession, chance: random.Random) -> None:
-    """Bytes up and down, by messages or by a mapping, and the same ones."""
+async def copy_bytes(session: AsyncSession, chance: random.Random) -> None:
+    """Uploads and downloads bytes, by messages or by shared memory, and compares them."""
     array = np.full(chance.choice((100, 100_000, 2_000_000)), chance.randrange(256), np.uint8)
     tensor = await session.upload(array)
     assert np.array_equal(await tensor.download(), array), "other bytes"
 
 
-async def queues_and_aborts(session: AsyncSession, chance: random.Random) -> None:
-    """Work on a stream of its own, with events, ended in the middle or waited for."""
+async def queue_and_abort(session: AsyncSession, chance: random.Random) -> None:
+    """Queues work with events on a new stream, and aborts it or waits for it."""
     stream, event = await session.create_stream(), await session.create_event()
     buffer = await session.allocate(4096)
     await buffer.fill(1)
@@ -58,29 +58,32 @@ async def queues_and_aborts(session: AsyncSession, chance: random.Random) -> Non
     await buffer.free()
 
 
-async def errs(session: AsyncSession, chance: random.Random) -> None:
-    """Asks for what is refused."""
-    refused: list[Callable[[], Awaitable[object]]] = [
+async def make_errors(session: AsyncSession, chance: random.Random) -> None:
+    """Makes a call that the service rejects."""
+    rejected: list[Callable[[], Awaitable[object]]] = [
         lambda: session.allocate(1 << 60),
         lambda: session.run(Im2colBackward(grad_output=np.ones(3, np.float32))),
     ]
     with suppress(OpserveError):
-        await chance.choice(refused)()
-        raise AssertionError("what is wrong was taken")
+        await chance.choice(rejected)()
+        raise AssertionError("the service accepted an invalid call")
 
 
-async def gives_up(session: AsyncSession, _: random.Random) -> None:
-    """Hangs up while a call is under way."""
+async def cancel_calls(session: AsyncSession, _: random.Random) -> None:
+    """Cancels a running call."""
     with suppress(TimeoutError):
         async with asyncio.timeout(0.01):
             await session.run(columns(256))
 
 
-BEHAVIOURS: tuple[Behaviour, ...] = (runs, runs, copies, queues_and_aborts, errs, gives_up)
+BEHAVIOURS: tuple[Behaviour, ...] = (
+    *(run_calls, run_calls, copy_bytes),
+    *(queue_and_abort, make_errors, cancel_calls),
+)
 
 
-async def does(behaviour: Behaviour, session: AsyncSession, chance: random.Random) -> None:
-    """Does something, unless the device's memory is used up at the moment."""
+async def attempt(behaviour: Behaviour, session: AsyncSession, chance: random.Random) -> None:
+    """Runs a behaviour; a device without free memory is no error."""
     try:
         await behaviour(session, chance)
     except OpserveError as error:
@@ -88,22 +91,22 @@ async def does(behaviour: Behaviour, session: AsyncSession, chance: random.Rando
             raise
 
 
-async def stays(session: AsyncSession, *, seed: int, until_s: float) -> None:
-    """A tenant whose session goes on from round to round."""
+async def long_session_load(session: AsyncSession, *, seed: int, until_s: float) -> None:
+    """Runs the load of a tenant whose session lasts for all rounds."""
     chance, time = random.Random(seed), asyncio.get_running_loop().time  # noqa: S311  # no secret
     while time() < until_s:
-        await does(chance.choice((runs, queues_and_aborts)), session, chance)
+        await attempt(chance.choice((run_calls, queue_and_abort)), session, chance)
 
 
-async def comes_and_goes(address: str, *, seed: int, until_s: float) -> None:
-    """A tenant who connects anew each time, and now and then leaves without a word."""
+async def short_session_load(address: str, *, seed: int, until_s: float) -> None:
+    """Runs the load of a tenant that reconnects repeatedly, and leaves some sessions unclosed."""
     chance, time = random.Random(seed), asyncio.get_running_loop().time  # noqa: S311  # no secret
     while time() < until_s:
         async with AsyncClient(address) as client:
             session = await client.open_session(lease_s=LEASE_S)
             for _ in range(chance.randrange(1, 8)):
-                await does(chance.choice(BEHAVIOURS), session, chance)
+                await attempt(chance.choice(BEHAVIOURS), session, chance)
             if chance.random() < 0.8:
                 await session.close()
             else:
-                await session._heartbeat.stop()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # it vanishes
+                await session._heartbeat.stop()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as after a crash

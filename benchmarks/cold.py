@@ -1,4 +1,4 @@
-"""make cold: the suite smoke where nothing is compiled or kept; writes benchmarks/out/cold.json."""
+"""make cold: time of the suite smoke with empty caches; writes benchmarks/out/cold.json."""
 
 import os
 import subprocess
@@ -13,15 +13,15 @@ from rich.table import Table
 from benchmarks.report import Goal, console, short, show_goals, write_goals
 
 TARGETS = {
-    "torch": "a function: float64 kernels alone are compiled",
+    "torch": "a function: only float64 kernels are compiled",
     "opserve": "devices of every profile: all kernels are compiled",
 }
 LIMIT_S = 60.0
-"""What a CI job may wait for its first verdicts."""
+"""Longest time of a CI job until its first verdicts."""
 
 
 def main() -> int:
-    """Measures and tells; the exit status is 1 where a run takes longer than it may."""
+    """Measures, prints and writes; the exit status is 1 if a run exceeds the limit."""
     found = {target: cold_run(target) for target in TARGETS}
     _show(found)
     goals = [
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def cold_run(target: str) -> Mapping[str, float]:
-    """Seconds of the parts of a run, each from the end of the one before it."""
+    """Returns the seconds of each part of a run, from the end of the previous part."""
     with TemporaryDirectory() as place:
         kernels, run = Path(place) / "kernels", Path(place) / "run"
         empty = {"NUMBA_CACHE_DIR": str(kernels), "XDG_CACHE_HOME": str(Path(place) / "cache")}
@@ -49,7 +49,7 @@ def cold_run(target: str) -> Mapping[str, float]:
         subprocess.run(command, env=os.environ | empty, check=True)
         ended = time()
         compiled = [file.stat().st_mtime for file in kernels.rglob("*.nbc")]
-        begun = run.stat().st_mtime  # when the record came into it
+        begun = run.stat().st_mtime  # the folder changes when the record is created
     return {
         "to the first loop": min(compiled) - began,
         "compiling": max(compiled) - min(compiled),

@@ -1,4 +1,4 @@
-"""Small commands: many in one Submit beside one in each call."""
+"""Rate of small commands: many in one Submit beside one per call."""
 
 from collections.abc import Mapping
 

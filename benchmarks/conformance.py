@@ -1,4 +1,4 @@
-"""make bench-conformance: what conformance costs; writes benchmarks/out/conformance.json."""
+"""make bench-conformance: costs of conformance runs; writes benchmarks/out/conformance.json."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ from benchmarks.conformance_report import report_goals
 from benchmarks.report import Goal, show_goals, write_goals
 
 PARTS: Sequence[Callable[[], Sequence[Goal]]] = (case_goals, report_goals)
-"""What is measured, each part on its own."""
+"""The measurements, in order."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What cases cost: on one device and on two, and what expected values add to kernels."""
+"""Cost of conformance cases: on one device and on two, and the share of expected values."""
 
 import json
 import os
@@ -30,13 +30,13 @@ from opserve_kernels.conformance.trial import settled
 from opserve_kernels.verdict.judge_case import sized_outputs
 
 _PROFILE = "ascend910b"
-_STEP = 2  # one case of so many: a fraction of `standard` tells its rate
+_STEP = 2  # every second case: a fraction of `standard` is enough for its rate
 _ROUNDS = 3
-_CACHE = "XDG_CACHE_HOME"  # expected values that are kept cost nothing
+_CACHE = "XDG_CACHE_HOME"  # a new folder for each measurement: cached expected values cost nothing
 
 
 def case_goals() -> Sequence[Goal]:
-    """Cases per second of `standard`, how they grow, and the expected values' share."""
+    """Returns the goals for cases per second of `standard` and the cost of expected values."""
     suite = suite_named("standard", 0)
     offered = [case for case in suite.cases if case.profile == _PROFILE and not case.is_refused]
     cases = offered[::_STEP]
@@ -45,7 +45,7 @@ def case_goals() -> Sequence[Goal]:
     whole_s = _whole(suite.cases)
     return [
         Goal(
-            goal="standard: seconds of our own kernels, with nothing in the cache",
+            goal="standard: seconds of opserve's kernels, with an empty cache",
             value=whole_s,
             target=90,
             better="lower",
@@ -63,7 +63,7 @@ def case_goals() -> Sequence[Goal]:
             better="higher",
         ),
         Goal(
-            goal="expected values: their cost by that of the kernels that are tried",
+            goal="expected values: their cost over that of the tested kernels",
             value=expected / kernels,
             target=4,
             better="lower",
@@ -72,7 +72,7 @@ def case_goals() -> Sequence[Goal]:
 
 
 def _whole(cases: Sequence[Case]) -> float:
-    """Seconds of a run as the command line makes it, but for the service's start."""
+    """Returns the seconds of a run as on the command line, without the start of the service."""
     profiles = sorted({case.profile for case in cases} - {REFERENCE})
     with _begun(cases, [REFERENCE, *profiles]) as setup:
         return _run_seconds(cases, setup, jobs=Execution().jobs)
@@ -89,13 +89,13 @@ def _run_seconds(cases: Sequence[Case], setup: Setup, *, jobs: int) -> float:
 
 
 def _rate(cases: Sequence[Case], *, devices: int) -> float:
-    """Cases per second of a run, the start of its processes included; as many as devices."""
+    """Returns the cases per second with a process for each device, including process starts."""
     with _begun(cases, [REFERENCE, _PROFILE] * devices) as setup:
         return len(cases) / _run_seconds(cases, setup, jobs=devices)
 
 
 def _costs(cases: Sequence[Case]) -> tuple[float, float]:
-    """Seconds of all expected values and of all calls of the target."""
+    """Returns the seconds of all expected values and of all calls of the target."""
     expected = kernels = 0.0
     with _begun(cases, [REFERENCE, _PROFILE]) as setup:
         trial = make_trial(setup)
@@ -115,7 +115,7 @@ def _costs(cases: Sequence[Case]) -> tuple[float, float]:
 
 @contextmanager
 def _begun(cases: Sequence[Case], devices: Sequence[str]) -> Generator[Setup]:
-    """A service of its own with devices of these profiles, and nothing in the cache."""
+    """Starts a private service with devices of these profiles, and an empty cache."""
     kept = os.environ.get(_CACHE)
     names = json.dumps(devices)
     with TemporaryDirectory() as folder, private_service(devices=names) as addresses:

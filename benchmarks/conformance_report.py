@@ -1,4 +1,4 @@
-"""The HTML report of a large run: its size, how long it takes to build, to open and to filter."""
+"""The HTML report of a large run: its size, and the times to build, open and filter it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from opserve_client.conform.record import Result, RunRecord
 from opserve_client.conform.report import write_report
 
 CASES, JUDGED, ELEMENTS = 10_000, 1_000, 512
-"""Of the run; that are judged, each then stands for several; elements of an output."""
+"""Cases of the run; cases that are judged, whose verdicts several share; elements of an output."""
 ROUNDS = 5
 _FILTERED = """async (text) => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
@@ -31,7 +31,7 @@ _FILTERED = """async (text) => {
 
 
 def report_goals() -> list[Goal]:
-    """A report of 10,000 cases, a tenth of them wrong, beside a baseline."""
+    """Returns the goals for a report of 10,000 cases, a tenth of them wrong, with a baseline."""
     run = large_run()
     with TemporaryDirectory() as folder:
         path = Path(folder, "report.html")
@@ -56,7 +56,7 @@ def report_goals() -> list[Goal]:
 
 
 def large_run() -> RunRecord:
-    """Results of different cases; several share a verdict."""
+    """Returns a run with different cases, several of which share a verdict."""
     run = sample_run(JUDGED, elements=ELEMENTS)
     results = [_copy(result, copy) for copy in range(CASES // JUDGED) for result in run.results]
     header = replace(run.header, cases=len(results))

@@ -1,4 +1,4 @@
-"""Calls of GetWorkspaceSize that are small as messages and vast as convolutions."""
+"""Calls of GetWorkspaceSize with small messages and giant convolutions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,11 @@ from opserve.v1.tensor_pb2 import DATA_TYPE_BF16, FORMAT_NCHW, BoolArray, Int64A
 
 STRIDE, PADDING = 63, 3
 SIZES = ((2_147_483_647, 1_000_000), (2_000_000, 1000), (200_000, 1000), (20_000, 1000))
-"""Heights and widths: of a plan that once had no end, and of some that took seconds."""
+"""Heights and widths of a plan that once never ended, and of some that took seconds."""
 
 
 def giant_plans() -> Iterator[ConvolutionBackward]:
-    """Transposed convolutions whose output has 63 rows for each row of the input."""
+    """Yields transposed convolutions with 63 rows of output for each row of input."""
     for height, width in SIZES:
         rows, columns = (height - 1) * STRIDE - 2 * PADDING + 1, width - 2 * PADDING
         image, weight = (2, 3, height, width), (3, 3, 1, 1)

@@ -1,4 +1,4 @@
-"""A hostile tenant in a process of its own: what someone with a key can do to a service."""
+"""A hostile tenant in a separate process: attacks on a service by a caller with an API key."""
 
 import asyncio
 import io
@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.giant_plans import giant_plans
 from benchmarks.http2 import announced, http2
 from benchmarks.long_calls import long_call, queue_calls
-from benchmarks.tenant_load import say
+from benchmarks.tenant_load import write_line
 from benchmarks.wire import ANSWER_S, Answers, Host, Wire
 from opserve.v1 import memory_service_pb2 as memory
 from opserve.v1 import operator_service_pb2 as operators
@@ -32,11 +32,11 @@ from opserve_client.wire import methods
 from opserve_server.core.keys import new_key
 
 CALLS_AT_ONCE = 20
-"""Of a flood: a tenth of a second of calls at twice the rate of the quota."""
-BEAT_S = 0.1
-"""Time between two bursts: those who attack are slower than what they attack."""
+"""Calls of a burst: those of a tenth of a second at twice the rate of the quota."""
+PAUSE_S = 0.1
+"""Time between two bursts, as an attacker over a network is slower than the service."""
 HELD_S = 0.5
-"""Time for which connections and streams are held open."""
+"""Time for which connections and streams stay open."""
 CONNECTIONS = 50
 MIB = 2**20
 POST_SESSION = "POST /v1/sessions HTTP/1.1\r\nContent-Type: application/json"
@@ -44,46 +44,45 @@ HUGE = (2**31, 2**62, 2**63 - 1)
 NESTED = 20_000
 """Depth of a JSON body."""
 LEASE_S = 5.0
-"""Of sessions that it could not close, for its calls were too many."""
+"""Lease of sessions that the tenant cannot close, because it exceeds its rate of calls."""
 CLIENT_S = 10.0
 QUEUED = 40
 """Long calls on each stream."""
 STREAMS = 4
 WAITS = 60
 UNREAD, UNREAD_EDGE = 12, 1024
-"""Whole calls whose answers are not read, and the edge of each answer's image: 4 MiB."""
+"""Whole calls with unread answers, and the edge of each answer's image: 4 MiB."""
 FLOOD_EDGE = 256
 WHOLE_CALL = "/v1/operators/aclnnIm2colBackward:run"
-STRANGERS_STREAMS = 200
+UNAUTHENTICATED_STREAMS = 200
 HALF_MESSAGES = 30
 HEALTH_CHECK, HEALTH_WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
 NICENESS = 19
-"""Its process yields to all others: an attacker's processor is its own, and here there is but one
-computer."""
+"""Niceness of the process: a real attacker uses processors of another machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """Who means no good.
+    """The attacks of a hostile tenant.
 
     Attributes:
-        wire: Raw ways to the service.
-        session: A session of its own.
+        wire: Raw requests to the service.
+        session: A session of the tenant.
     """
 
     wire: Wire
     session: AsyncSession
 
-    async def floods(self) -> None:
-        """More calls than its rate allows, on both APIs."""
+    async def exceed_rate(self) -> None:
+        """Makes more calls than the quota allows, on both APIs."""
         query = streams.QueryStreamRequest(session=self.session.name)
         await _at_once(
             *(self.wire.call(methods.QUERY_STREAM, query) for _ in range(CALLS_AT_ONCE)),
             *(self.wire.http("GET /v1/devices HTTP/1.1") for _ in range(CALLS_AT_ONCE // 4)),
         )
 
-    async def asks_for_giants(self) -> None:
-        """Plans of absurd sizes, long lists and deep JSON; all the memory that its quota has."""
+    async def request_giant_sizes(self) -> None:
+        """Sends giant shapes, long lists and deep JSON, and allocates all memory of the quota."""
         await _at_once(
             *(self._plan([size] * rank) for size in HUGE for rank in (1, 4, 25)),
             self._plan([1] * 100_000),
@@ -92,35 +91,35 @@ class Hostile:
             self.wire.http(POST_SESSION, b'{"profile":"' + b"x" * 3 * MIB + b'"}'),
             self.wire.http(POST_SESSION, b'{"lease_s":' + b"9" * MIB + b"}"),
         )
-        asked = [
+        requests = [
             memory.AllocateRequest(session=self.session.name, size_bytes=size)
             for size in (2**62, *[8 * MIB] * 16)
         ]
-        found = [await self.wire.call(methods.ALLOCATE, request) for request in asked]
+        found = [await self.wire.call(methods.ALLOCATE, request) for request in requests]
         buffers = [one.buffer for one in found if one is not None]
         await _at_once(*(self._read(buffer, size_bytes=MIB) for buffer in buffers))
 
-    async def plans_giants(self) -> None:
-        """Plans of convolutions that no device could hold, and of some that would take days."""
-        asked = (
+    async def plan_giant_convolutions(self) -> None:
+        """Plans convolutions that exceed the memory of any device, or that would run for days."""
+        requests = (
             operators.GetWorkspaceSizeRequest(session=self.session.name, convolution_backward=call)
             for call in giant_plans()
         )
-        await _at_once(*(self.wire.call(methods.GET_WORKSPACE_SIZE, one) for one in asked))
+        await _at_once(*(self.wire.call(methods.GET_WORKSPACE_SIZE, one) for one in requests))
 
-    async def computes(self) -> None:
-        """Long calls in every queue that it may fill."""
+    async def run_long_kernels(self) -> None:
+        """Fills every queue of the quota with long calls."""
         await self._fill_queues()
         await asyncio.sleep(HELD_S)
 
-    async def guesses(self) -> None:
-        """Names of sessions and handles that are not its own."""
+    async def guess_names_and_handles(self) -> None:
+        """Sends guessed names of sessions, and guessed handles."""
         names = ["", "1", self.session.name[:-1], self.session.name.upper(), "../" * 9]
         names += [secrets.token_urlsafe(16) for _ in range(4)]
-        asked = [
-            request
+        calls = [
+            call
             for name in names
-            for request in (
+            for call in (
                 self.wire.call(methods.GET_SESSION, sessions.GetSessionRequest(session=name)),
                 self.wire.call(methods.CLOSE_SESSION, sessions.CloseSessionRequest(session=name)),
                 self.wire.call(methods.FREE, memory.FreeRequest(session=name, buffer=1)),
@@ -128,10 +127,10 @@ class Hostile:
             )
         ]
         foreign = (random.randrange(1, 2**32) for _ in range(9))  # noqa: S311  # no secret
-        await _at_once(*asked, *(self._read(handle, size_bytes=64) for handle in foreign))
+        await _at_once(*calls, *(self._read(handle, size_bytes=64) for handle in foreign))
 
-    async def reads_slowly(self) -> None:
-        """Bulk bytes of which it takes the first alone, and bodies that do not come."""
+    async def read_and_write_slowly(self) -> None:
+        """Reads only the first bytes of downloads, and sends only the first byte of bodies."""
         buffer = await self.session.allocate(16 * MIB)
         half = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4096\r\n"
         name, value = self.wire.authorization()
@@ -141,8 +140,8 @@ class Hostile:
             *(self.wire.hold(self.wire.rest, beginning, held_s=HELD_S) for _ in range(8)),
         )
 
-    async def half_opens(self) -> None:
-        """Connections that say nothing, or half of a beginning."""
+    async def open_half_connections(self) -> None:
+        """Opens connections and sends nothing, or an incomplete preface."""
         beginnings = (b"", b"PRI * HTTP/2.0\r\n", b"GET /v1/devices HTTP/1.1\r\nHo")
         apis = (self.wire.grpc, self.wire.rest)
         places = range(CONNECTIONS)
@@ -150,8 +149,8 @@ class Hostile:
             *(self.wire.hold(apis[n % 2], beginnings[n % 3], held_s=HELD_S) for n in places)
         )
 
-    async def guesses_keys(self) -> None:
-        """Keys that look right, and such as do not."""
+    async def guess_keys(self) -> None:
+        """Sends well-formed and malformed API keys."""
         keys = [*(new_key() for _ in range(6)), "", "x" * 4000, self.wire.key[:-1], "\u00e9"]
         request = sessions.ListDevicesRequest()
         listing = "GET /v1/devices HTTP/1.1"
@@ -161,8 +160,8 @@ class Hostile:
             *(self.wire.http(listing, key=key) for key in keys),
         )
 
-    async def sends_nonsense(self) -> None:
-        """Bytes that no protocol has."""
+    async def send_malformed_messages(self) -> None:
+        """Sends bytes that are invalid in each protocol."""
         chance = random.Random(1)  # noqa: S311  # no secret
         preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
         frames = (
@@ -183,8 +182,8 @@ class Hostile:
             self.wire.call(methods.ALLOCATE, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
         )
 
-    async def sends_huge_headers(self) -> None:
-        """Headers beyond every limit, and many of them."""
+    async def send_huge_headers(self) -> None:
+        """Sends headers above every limit, and many headers."""
         query = sessions.ListDevicesRequest()
         large = [("x-large", "x" * size) for size in (4000, 15_000, 60_000)]
         many = "".join(f"X-{n}: {n}\r\n" for n in range(2000))
@@ -196,8 +195,8 @@ class Hostile:
             self.wire.bytes_to(self.wire.rest, listing + b"X: " + b"y" * 200_000),
         )
 
-    async def opens_many_streams(self) -> None:
-        """Watches in one connection, held, and calls that it gives up at once."""
+    async def open_many_streams(self) -> None:
+        """Holds many watches open in one connection, and cancels calls at once."""
         watch = streams.WatchStreamRequest(session=self.session.name)
         waiting = streams.SynchronizeStreamRequest(session=self.session.name, timeout_ms=500)
         await _at_once(
@@ -208,36 +207,36 @@ class Hostile:
             await asyncio.sleep(0)
             call.cancel()
 
-    async def waits(self) -> None:
-        """Calls that all wait for its own long work."""
+    async def wait_in_many_calls(self) -> None:
+        """Makes many calls that wait for long work of the tenant."""
         queues = await self._fill_queues()
         wait = streams.SynchronizeStreamRequest(
             session=self.session.name, stream=queues[0], timeout_ms=round(HELD_S * 1e3)
         )
         await _at_once(*(self.wire.call(methods.SYNCHRONIZE_STREAM, wait) for _ in range(WAITS)))
 
-    async def leaves_answers_unread(self) -> None:
-        """Whole calls whose answers are large, for a few packed bytes, and are not read."""
+    async def leave_answers_unread(self) -> None:
+        """Makes whole calls with few compressed bytes, and leaves their large answers unread."""
         call = _whole_call(UNREAD_EDGE)
         await _at_once(
             *(self.wire.post_files(WHOLE_CALL, call, held_s=HELD_S) for _ in range(UNREAD))
         )
 
-    async def floods_with_whole_calls(self) -> None:
-        """More whole calls at once than there are slots and places to wait."""
+    async def flood_with_whole_calls(self) -> None:
+        """Makes more whole calls at once than the service runs and queues."""
         call = _whole_call(FLOOD_EDGE)
         await _at_once(*(self.wire.post_files(WHOLE_CALL, call) for _ in range(WAITS)))
 
-    async def opens_streams_as_a_stranger(self) -> None:
-        """Watches of health without a key, and calls whose message never comes, held."""
+    async def open_unauthenticated_streams(self) -> None:
+        """Holds watches of the health service open without a key, and calls without a message."""
         async with http2(*self.wire.grpc) as connection:
-            for _ in range(STRANGERS_STREAMS):
+            for _ in range(UNAUTHENTICATED_STREAMS):
                 await connection.send(connection.begin(HEALTH_WATCH), announced(0))
                 connection.begin(HEALTH_CHECK)
             await asyncio.sleep(HELD_S)
 
-    async def sends_half_messages(self) -> None:
-        """Large messages without their last byte: without a key, and with its own."""
+    async def send_half_messages(self) -> None:
+        """Sends large messages without their last byte, with and without an API key."""
         half = announced(4 * MIB) + bytes(4 * MIB - 1)
         async with http2(*self.wire.grpc) as connection:
             own = self.wire.authorization()
@@ -249,7 +248,7 @@ class Hostile:
             await asyncio.sleep(HELD_S)
 
     async def _fill_queues(self) -> list[int]:
-        """Streams with long work."""
+        """Creates streams with long work; returns their handles."""
         executor = await long_call(self.session)
         queues = [(await self.session.create_stream()).handle for _ in range(STREAMS)]
         for stream in queues:
@@ -283,7 +282,7 @@ class Hostile:
 
 
 def _whole_call(edge: int) -> dict[str, bytes]:
-    """The parts of a one-shot call that makes an image of its columns; the columns are packed."""
+    """Returns the parts of a one-shot call that folds columns, which are compressed."""
     columns = io.BytesIO()
     np.savez_compressed(columns, columns=np.zeros((1, edge * edge), np.float32))
     one = {name: [1, 1] for name in ("kernel_size", "dilation", "stride")}
@@ -293,34 +292,34 @@ def _whole_call(edge: int) -> dict[str, bytes]:
 
 
 async def _at_once(*behaviours: Awaitable[object]) -> None:
-    """All of them; what the service does to one of them is no matter of another."""
+    """Runs all of them at the same time."""
     await asyncio.gather(*behaviours)
 
 
 BEHAVIOURS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
-    "calls beyond its rate": Hostile.floods,
-    "giant shapes and allocations": Hostile.asks_for_giants,
-    "giant plans": Hostile.plans_giants,
-    "long kernels": Hostile.computes,
-    "guesses of names and handles": Hostile.guesses,
-    "slow reads and writes": Hostile.reads_slowly,
-    "half-open connections": Hostile.half_opens,
-    "guesses of keys": Hostile.guesses_keys,
-    "malformed messages": Hostile.sends_nonsense,
-    "huge headers": Hostile.sends_huge_headers,
-    "many streams": Hostile.opens_many_streams,
-    "many waiting calls": Hostile.waits,
-    "unread answers": Hostile.leaves_answers_unread,
-    "one-shot flood": Hostile.floods_with_whole_calls,
-    "strangers' streams": Hostile.opens_streams_as_a_stranger,
-    "half messages": Hostile.sends_half_messages,
+    "calls above its rate": Hostile.exceed_rate,
+    "giant shapes and allocations": Hostile.request_giant_sizes,
+    "giant plans": Hostile.plan_giant_convolutions,
+    "long kernels": Hostile.run_long_kernels,
+    "guesses of names and handles": Hostile.guess_names_and_handles,
+    "slow reads and writes": Hostile.read_and_write_slowly,
+    "half-open connections": Hostile.open_half_connections,
+    "guesses of keys": Hostile.guess_keys,
+    "malformed messages": Hostile.send_malformed_messages,
+    "huge headers": Hostile.send_huge_headers,
+    "many streams": Hostile.open_many_streams,
+    "many waiting calls": Hostile.wait_in_many_calls,
+    "unread answers": Hostile.leave_answers_unread,
+    "one-shot flood": Hostile.flood_with_whole_calls,
+    "unauthenticated streams": Hostile.open_unauthenticated_streams,
+    "half messages": Hostile.send_half_messages,
 }
-"""What it does, by name."""
+"""Attacks by name."""
 
 
 @asynccontextmanager
 async def attacker(addresses: Addresses, key: str, answers: Answers) -> AsyncGenerator["Attacker"]:
-    """Who attacks until the block ends."""
+    """Connects an attacker until the block ends."""
     grpc_host, rest_host = host_of(addresses.grpc), host_of(addresses.rest)
     async with (
         grpc.aio.insecure_channel(addresses.grpc) as channel,
@@ -332,38 +331,38 @@ async def attacker(addresses: Addresses, key: str, answers: Answers) -> AsyncGen
 
 @dataclass(frozen=True, slots=True)
 class Attacker:
-    """Does deeds, each in a session of its own."""
+    """Runs behaviours of the hostile tenant, each in a new session."""
 
     client: AsyncClient
     wire: Wire
 
-    async def does(self, name: str) -> None:
-        """One burst of a deed, or as far as the service lets it come."""
+    async def burst(self, name: str) -> None:
+        """Runs a behaviour once, until the service rejects it."""
         try:
             async with self.client.open_session(lease_s=LEASE_S) as session:
                 await BEHAVIOURS[name](Hostile(self.wire, session))
         except OpserveError as error:
             self.wire.answers.keep(repr(error))
 
-    async def keeps_on(self, names: Sequence[str], *, seconds: float) -> int:
-        """Does several deeds at once, again and again; how many bursts there were."""
+    async def attack(self, names: Sequence[str], *, seconds: float) -> int:
+        """Runs several behaviours at the same time repeatedly; returns the number of bursts."""
         time = asyncio.get_running_loop().time
         until_s = time() + seconds
         bursts = 0
 
-        async def again(name: str) -> None:
+        async def repeat(name: str) -> None:
             nonlocal bursts
             while time() < until_s:
-                await self.does(name)
+                await self.burst(name)
                 bursts += 1
-                await asyncio.sleep(BEAT_S)
+                await asyncio.sleep(PAUSE_S)
 
-        await asyncio.gather(*map(again, names))
+        await asyncio.gather(*map(repeat, names))
         return bursts
 
 
 def host_of(address: str) -> Host:
-    """Host and port of an address of an API."""
+    """Returns the host and port of an API's address."""
     host, _, port = address.rpartition("/")[2].rpartition(":")
     return host, int(port)
 
@@ -373,9 +372,9 @@ async def serve(addresses: Addresses, file: Path) -> None:
     os.nice(NICENESS)
     with file.open("wb") as opened:
         async with attacker(addresses, os.environ["OPSERVE_API_KEY"], Answers(opened)) as found:
-            say({"ready": True})
+            write_line({"ready": True})
             while line := await asyncio.to_thread(sys.stdin.readline):
-                say({"bursts": await found.keeps_on(**json.loads(line))})
+                write_line({"bursts": await found.attack(**json.loads(line))})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""HTTP/2 in bare frames, for what no library sends: calls and messages without an end."""
+"""HTTP/2 frames for requests that no library sends: calls and messages without an end."""
 
 import asyncio
 import struct
@@ -15,34 +15,34 @@ _NUMBER = struct.Struct("!I")
 _WINDOW_BYTES = 65535
 FRAME_BYTES = 16384
 _INITIAL_WINDOW = 4
-"""The setting of that name."""
+"""Number of the setting INITIAL_WINDOW_SIZE."""
 
 
 def frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> bytes:
-    """A frame of HTTP/2."""
+    """Returns a frame of HTTP/2."""
     high, low = divmod(len(payload), 2**16)
     return _HEAD.pack(high, low, kind, flags, stream) + payload
 
 
 def literal(name: bytes, value: bytes) -> bytes:
-    """A header that is in no table; its name and its value have at most 126 bytes each."""
+    """Returns a literal header; its name and its value have at most 126 bytes each."""
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
 def call_headers(path: str, *others: tuple[str, str]) -> bytes:
-    """The headers with which a gRPC call begins."""
+    """Returns the headers of a gRPC call."""
     given = [(":path", path), (":authority", "a"), ("te", "trailers")]
     given += [("content-type", "application/grpc"), *others]
     return b"\x83\x86" + b"".join(literal(name.encode(), value.encode()) for name, value in given)
 
 
 def announced(size_bytes: int) -> bytes:
-    """The head of a gRPC message of so many bytes."""
+    """Returns the head of a gRPC message of size_bytes bytes."""
     return struct.pack("!BI", 0, size_bytes)
 
 
 class Http2:
-    """A connection that keeps to the windows and acknowledges what it has to.
+    """A connection that respects flow-control windows and acknowledges SETTINGS and PING.
 
     Attributes:
         ended: Streams that the service has ended.
@@ -64,14 +64,14 @@ class Http2:
         writer.write(PREFACE + frame(SETTINGS, payload=window))
 
     def begin(self, path: str, *headers: tuple[str, str]) -> int:
-        """Begins a call; the number of its stream."""
+        """Begins a call; returns the number of its stream."""
         self._last += 2
         self._writer.write(frame(HEADERS, END_HEADERS, self._last, call_headers(path, *headers)))
         return self._last
 
     async def send(self, stream: int, data: bytes, *, frame_bytes: int = FRAME_BYTES) -> None:
-        """Sends bytes as the service takes them, and no more once it has ended the stream."""
-        left = memoryview(data)  # slices of which are no copies
+        """Sends bytes within the windows, until the service ends the stream."""
+        left = memoryview(data)  # slices without copies
         while left and stream not in self.ended and not self.closed:
             room = min(self.room(stream), FRAME_BYTES)
             if not room:
@@ -87,16 +87,16 @@ class Http2:
                 await self._writer.drain()
 
     def room(self, stream: int) -> int:
-        """Bytes that the service takes of a stream now."""
+        """Returns the bytes that the windows of a stream allow now."""
         return max(min(self._initial + self._windows[stream], self._windows[0]), 0)
 
     async def change(self) -> None:
-        """Waits until the service has sent a frame, or hung up."""
+        """Waits until the service sends a frame or closes the connection."""
         self._changed.clear()
         await self._changed.wait()
 
     async def listen(self) -> None:
-        """Takes what the service sends until the connection ends."""
+        """Processes the frames of the service until the connection ends."""
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = await self._reader.readexactly(_HEAD.size)
@@ -123,16 +123,16 @@ class Http2:
 async def http2(
     host: str, port: int, *, source: str | None = None, reads: bool = True
 ) -> AsyncGenerator[Http2]:
-    """A connection until the block ends, which resets it.
+    """Opens a connection; the end of the block resets it.
 
     Args:
-        host: Where to.
-        port: Where to.
-        source: The address that it comes from.
-        reads: Whether the service may send data.
+        host: Host of the service.
+        port: Port of the service.
+        source: Local address of the connection.
+        reads: Whether the window allows the service to send data.
     """
-    come_from = None if source is None else (source, 0)
-    reader, writer = await asyncio.open_connection(host, port, local_addr=come_from)
+    local_address = None if source is None else (source, 0)
+    reader, writer = await asyncio.open_connection(host, port, local_addr=local_address)
     made = Http2(reader, writer, reads=reads)
     listening = asyncio.create_task(made.listen())
     try:

@@ -1,4 +1,4 @@
-"""What a key costs each call, how fast a quota refuses, and how two weights share a device."""
+"""Cost of an API key for a call, and the rate at which a quota rejects calls."""
 
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,15 +23,15 @@ CALLS = 400
 AT_ONCE = 8
 BEYOND = grpc.StatusCode.RESOURCE_EXHAUSTED
 KEY_P50 = "GetWorkspaceSize p50 with a key, ms | without"
-REFUSALS = f"calls that a quota refuses, {AT_ONCE} at once, calls/s | calls that none refuses"
+REJECTIONS = f"calls that a quota rejects, {AT_ONCE} at once, calls/s | admitted calls"
 
 
 class Caller:
-    """Small calls over a channel of its own, with a key or without.
+    """Small calls over a separate channel, with or without an API key.
 
     Args:
-        address: Of a gRPC API.
-        key: Says who calls; None where nobody asks.
+        address: Address of a gRPC API.
+        key: API key; None for a service without keys.
     """
 
     def __init__(self, address: str, key: str | None = None) -> None:
@@ -53,12 +53,12 @@ class Caller:
         self._channel.close()
 
     def plan(self) -> None:
-        """Phase one of a small convolution."""
+        """Plans a small convolution."""
         answer = self._operators.GetWorkspaceSize(self._plan, metadata=self._metadata)
         self._executors.append(answer.executor)
 
-    def forget_plans(self) -> None:
-        """Ends the executors that plan made."""
+    def destroy_plans(self) -> None:
+        """Destroys the executors of the plans."""
         while self._executors:
             some = self._executors[:COMMANDS_AT_ONCE]
             del self._executors[: len(some)]
@@ -69,8 +69,8 @@ class Caller:
             request = SubmitRequest(session=self._session, commands=ends)
             CommandServiceStub(self._channel).Submit(request, metadata=self._metadata)
 
-    def is_refused(self) -> bool:
-        """Whether a call is beyond the quota."""
+    def is_rejected(self) -> bool:
+        """Makes a call; returns whether it exceeds the quota."""
         try:
             self._streams.QueryStream(self._query, metadata=self._metadata)
         except grpc.RpcError as error:
@@ -81,38 +81,39 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
-    """Callers of a service with keys, and one of a service without.
+class KeyCosts:
+    """Callers of a service with keys and of a service without keys, and their measurements.
 
     Attributes:
-        keyless: Who needs no key.
-        keyed: Who has one, and no quota.
-        refused: Who has one, and a quota that every call exceeds.
+        without_key: Caller of the service without keys.
+        with_key: Caller with a key and without a quota.
+        over_quota: Caller with a key and with a quota that every call exceeds.
     """
 
-    keyless: Caller
-    keyed: Caller
-    refused: Caller
+    without_key: Caller
+    with_key: Caller
+    over_quota: Caller
 
     def measure(self) -> Mapping[str, Pair]:
-        return self._cost_of_a_key() | self._rate_of_refusals()
+        return self._cost_of_a_key() | self._rate_of_rejections()
 
     def _cost_of_a_key(self) -> dict[str, Pair]:
-        """Call beside call, so that both meet the same moments of the machine."""
-        both = [(seconds_of(self.keyed.plan), seconds_of(self.keyless.plan)) for _ in range(CALLS)]
-        self.keyed.forget_plans()
-        self.keyless.forget_plans()
+        """Alternates the calls, so that other load of the machine affects both."""
+        callers = (self.with_key, self.without_key)
+        both = [[seconds_of(caller.plan) for caller in callers] for _ in range(CALLS)]
+        for caller in callers:
+            caller.destroy_plans()
         with_key, without = (percentile(times, 50) * 1e3 for times in zip(*both, strict=True))
         return {KEY_P50: Pair(subject=with_key, yardstick=without)}
 
-    def _rate_of_refusals(self) -> dict[str, Pair]:
-        refused = _rate(self.refused.is_refused, outcome=True)
-        admitted = _rate(self.keyed.is_refused, outcome=False)
-        return {REFUSALS: Pair(subject=refused, yardstick=admitted)}
+    def _rate_of_rejections(self) -> dict[str, Pair]:
+        rejected = _rate(self.over_quota.is_rejected, outcome=True)
+        admitted = _rate(self.with_key.is_rejected, outcome=False)
+        return {REJECTIONS: Pair(subject=rejected, yardstick=admitted)}
 
 
 def _rate(call: Callable[[], bool], *, outcome: bool) -> float:
-    """Calls a second of several threads that have an outcome, as almost all of them do."""
+    """Returns the calls per second of several threads with an outcome that almost all have."""
 
     def all_calls() -> None:
         with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -121,15 +122,24 @@ def _rate(call: Callable[[], bool], *, outcome: bool) -> float:
 
     counted: list[bool] = []
     seconds = seconds_of(all_calls)
-    assert counted.count(outcome) > 0.9 * CALLS, "the quota stands between them"
+    assert counted.count(outcome) > 0.9 * CALLS, "calls have the outcome that the quota determines"
     return counted.count(outcome) / seconds
 
 
 @contextmanager
-def doors(keyless: str, keyed: str, *, key: str, refused_key: str) -> Generator[Doors]:
-    """Callers of two services, by the addresses of their gRPC APIs."""
+def key_costs(
+    without_keys: str, with_keys: str, *, key: str, over_quota_key: str
+) -> Generator[KeyCosts]:
+    """Connects callers to two services.
+
+    Args:
+        without_keys: Address of the gRPC API of a service without keys.
+        with_keys: Address of the gRPC API of a service with keys.
+        key: Key without a quota.
+        over_quota_key: Key with a quota that every call exceeds.
+    """
     with ExitStack() as stack:
-        callers = (Caller(keyless), Caller(keyed, key), Caller(keyed, refused_key))
+        callers = (Caller(without_keys), Caller(with_keys, key), Caller(with_keys, over_quota_key))
         for caller in callers:
             stack.callback(caller.close)
-        yield Doors(*callers)
+        yield KeyCosts(*callers)

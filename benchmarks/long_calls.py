@@ -5,11 +5,11 @@ from opserve.v1.operator_service_pb2 import ExecuteRequest
 from opserve_client import AsyncSession, Im2colBackward
 
 EDGE, CHANNELS = 256, 64
-"""Of an image whose columns take a device some milliseconds to sum."""
+"""Sizes of an image whose columns a device folds in some milliseconds."""
 
 
 async def long_call(session: AsyncSession) -> int:
-    """Plans one, which sums 1x1 blocks; its executor, which runs any number of times."""
+    """Plans a call that sums 1x1 blocks; returns its executor, which is repeatable."""
     call = Im2colBackward(
         grad_output=await session.empty((CHANNELS, EDGE * EDGE), "float32", format="ND"),
         input_size=[EDGE, EDGE],
@@ -25,6 +25,6 @@ async def long_call(session: AsyncSession) -> int:
 
 
 async def queue_calls(session: AsyncSession, executor: int, *, stream: int, count: int) -> None:
-    """Queues it some times, in one round trip."""
+    """Queues a call `count` times in one round trip."""
     execute = ExecuteRequest(executor=executor, stream=stream)
     await session.submit([Command(execute=execute)] * count)

@@ -1,4 +1,4 @@
-"""Memory that a client on the service's host maps: copies beside memcpy, calls beside kernels."""
+"""Shared memory of a client on the service's host: copies beside memcpy, calls beside kernels."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -19,7 +19,7 @@ _CHANNELS, _SIDE = 64, 256
 
 
 class Copies:
-    """Bytes to and from a buffer, beside copies between arrays of this process."""
+    """Transfers to and from a buffer, beside copies between arrays of this process."""
 
     def __init__(self, session: Session) -> None:
         self._data = np.random.default_rng(20261121).integers(0, 256, _SIZE, np.uint8)
@@ -39,7 +39,7 @@ class Copies:
 
 
 class Calls:
-    """An operator on 16 MiB, with its bytes and without."""
+    """An operator on 16 MiB, with and without the transfers of its tensors."""
 
     def __init__(self, session: Session) -> None:
         shape = (_CHANNELS, _SIDE * _SIDE)

@@ -1,4 +1,4 @@
-"""How numbers are made: samples within a round, and a median with its spread over rounds."""
+"""Measurements: samples within a round, and the median of rounds with its spread."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,13 +8,13 @@ from statistics import median, quantiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number with what it rests on.
+    """A median of rounds with its spread.
 
     Attributes:
         value: Median of the rounds.
-        low: Least round.
-        high: Greatest round.
-        n: Rounds.
+        low: Smallest round.
+        high: Largest round.
+        n: Number of rounds.
     """
 
     value: float
@@ -24,22 +24,22 @@ class Figure:
 
 
 def figure(rounds: Sequence[float]) -> Figure:
-    """The median of rounds, with their spread."""
+    """Returns the median of rounds with its spread."""
     return Figure(value=median(rounds), low=min(rounds), high=max(rounds), n=len(rounds))
 
 
 def seconds_each(call: Callable[[], object], *, times: int) -> list[float]:
-    """Seconds of each of some calls, one after another."""
+    """Returns the seconds of each of several calls in sequence."""
     return [seconds_of(call) for _ in range(times)]
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """Seconds of one call."""
+    """Returns the seconds of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def percentile(samples: Sequence[float], percent: int) -> float:
-    """The sample below which so many percent lie."""
+    """Returns a percentile of samples."""
     return quantiles(samples, n=100, method="inclusive")[percent - 1]

@@ -1,4 +1,4 @@
-"""Small calls of one tenant while another one uploads, beside a process that only burns time."""
+"""Latency of small calls while another tenant uploads, and beside a process that only computes."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ _BUSY_S = 1.0  # about as long as an upload
 
 
 def main() -> None:
-    """Is a neighbour: does its work once for each line of standard input, and answers with one."""
+    """Runs a neighbour: works once for each line of standard input, and answers with a line."""
     keep_freed_memory()
     work = uploading(sys.argv[1]) if len(sys.argv) > 1 else busy
     print("ready", flush=True)
@@ -34,14 +34,14 @@ def main() -> None:
 
 
 def uploading(address: str) -> Callable[[], None]:
-    """Another tenant's upload."""
+    """Returns a function that uploads as another tenant."""
     bulk, data = Bulk(address, UPLOAD_MIB * _MIB), bytes(UPLOAD_MIB * _MIB)
-    bulk.upload(memoryview(data))  # its pages are touched for the first time
+    bulk.upload(memoryview(data))  # faults in the pages, outside the measurement
     return lambda: bulk.upload(memoryview(data))
 
 
 def busy() -> None:
-    """Burns time."""
+    """Computes for about the time of an upload."""
     end = time.perf_counter() + _BUSY_S
     while time.perf_counter() < end:
         pass
@@ -53,8 +53,8 @@ class Neighbours:
 
     Attributes:
         query: A small call.
-        uploader: Uploads when it is told to.
-        hog: Burns time when it is told to.
+        uploader: Process that uploads on request.
+        hog: Process that computes on request.
     """
 
     query: Callable[[], object]
@@ -82,7 +82,7 @@ def _seconds_while(other: Thread, call: Callable[[], object]) -> Iterator[float]
 
 @contextmanager
 def neighbours(address: str, channel: grpc.Channel) -> Generator[Neighbours]:
-    """A tenant on the channel, and its neighbours until the block ends."""
+    """Starts a tenant on the channel, and its neighbours until the block ends."""
     query = QueryStreamRequest(session=open_session(channel))
     stub = StreamServiceStub(channel)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Programs beside a benchmark: told by lines of JSON what to do, and answering each with one."""
+"""Programs beside a benchmark, which answer each line of JSON with one."""
 
 import json
 import os
@@ -14,23 +14,23 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that runs.
+    """A running program.
 
     Attributes:
-        greeting: What it told when it was ready.
+        greeting: The line that the program wrote when it was ready.
     """
 
     greeting: Answer
     _process: "subprocess.Popen[str]"
 
-    def tell(self, **order: object) -> None:
-        """Tells it to begin something."""
+    def send(self, **request: object) -> None:
+        """Sends a request, without waiting for its answer."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{json.dumps(order)}\n")
+        self._process.stdin.write(f"{json.dumps(request)}\n")
         self._process.stdin.flush()
 
-    def answer(self) -> Answer:
-        """What came of the eldest order without an answer; waits for it."""
+    def receive(self) -> Answer:
+        """Waits for the answer to the oldest request without one."""
         return _line(self._process)
 
 
@@ -39,11 +39,11 @@ def program(module: str, *words: str, api_key: str) -> Generator[Program]:
     """Runs a module until the block ends.
 
     Args:
-        module: Its whole name.
-        words: Arguments of its command line.
-        api_key: Who it is at the service.
+        module: Full name of the module.
+        words: Arguments of the command line.
+        api_key: API key for the service.
     """
-    process = subprocess.Popen(  # our own interpreter and module
+    process = subprocess.Popen(  # the same interpreter, and a module of this repository
         [sys.executable, "-m", module, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -58,6 +58,6 @@ def _line(process: "subprocess.Popen[str]") -> Answer:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        raise RuntimeError("a program beside the benchmark has ended; its log says why")
+        raise RuntimeError("a program beside the benchmark ended; see its log above")
     answer: Answer = json.loads(line)
     return answer

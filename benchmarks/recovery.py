@@ -1,4 +1,4 @@
-"""make bench-recovery: how long eight tenants wait after the front was killed and started again."""
+"""make bench-recovery: seconds until eight tenants recover after a kill of the front."""
 
 import argparse
 import asyncio
@@ -23,12 +23,12 @@ from opserve_server.core.tenants import Tenant
 TENANTS = tuple(Tenant(name=f"tenant-{number}") for number in range(8))
 ROUNDS = 3
 CALLS_BEFORE = 3
-"""Good calls of each tenant before the front is killed."""
+"""Successful calls of each tenant before the front is killed."""
 SMALL, LARGE = 64, 128
-"""Edges of images: 32 KiB for both ways in one Submit, 128 KiB by streams."""
+"""Edges of images: 32 KiB both ways in one Submit, 128 KiB by streams."""
 SETTINGS = PRIVATE_SETTINGS | {
     "devices": '["ascend910b"]',
-    "shared_memory": "false",  # tenants of a farm are on other computers
+    "shared_memory": "false",  # tenants usually run on other machines
     "log_level": "ERROR",
 }
 
@@ -38,9 +38,9 @@ class Caller:
     """A tenant that calls `session.run` without a pause.
 
     Attributes:
-        calls: Good calls so far.
-        recovered_s: Time of the first good call in the session that replaced the lost one.
-        wrong: Results that are not exact.
+        calls: Successful calls so far.
+        recovered_s: Time of the first successful call in the session that replaced the lost one.
+        wrong: Number of results that are not exact.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Caller:
     recovered: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def work(self, session: AsyncSession) -> None:
-        """Calls until the session was replaced and has answered."""
+        """Calls until a new session has replaced the lost one and has answered."""
         first, loop = session.name, asyncio.get_running_loop()
         images = [_image(self.name, edge) for edge in (SMALL, LARGE)]
         while self.recovered_s is None:
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     rounds = parser.parse_args().rounds
     table = Table("tenant", *(f"round {number + 1}" for number in range(rounds)))
-    table.title = "seconds from SIGKILL of the front to the next good session.run"
+    table.title = "seconds from SIGKILL of the front to the next successful session.run"
     found = [asyncio.run(recovery_s()) for _ in range(rounds)]
     for name in found[0]:
         table.add_row(name, *(f"{of_round[name]:.2f}" for of_round in found))
@@ -80,10 +80,10 @@ def main() -> None:
 
 
 async def recovery_s() -> Mapping[str, float]:
-    """Seconds from the kill to the next good call, by tenant; half of them speak REST.
+    """Returns the seconds from the kill to the next successful call, by tenant; half use REST.
 
     Raises:
-        AssertionError: A result was wrong.
+        AssertionError: A result is wrong.
     """
     with TemporaryDirectory() as folder:
         url = store_url(Path(folder))
@@ -136,7 +136,7 @@ def _image(name: str, edge: int) -> "NDArray[np.float32]":
 
 
 def _copy_of(image: "NDArray[np.float32]") -> Im2colBackward:
-    """A call whose result is its input: blocks of one element."""
+    """Returns a call whose result equals its input: blocks of one element."""
     channels, height, width = image.shape
     return Im2colBackward(
         grad_output=image.reshape(channels, height * width),

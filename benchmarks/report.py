@@ -1,4 +1,4 @@
-"""What a benchmark tells: a table for people, and goals as JSON for programs."""
+"""Output of benchmarks: tables for people, and goals as JSON for programs."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ OUT = Path(__file__).resolve().parent / "out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A measured line."""
+    """A measured quantity of the subject and of its yardstick."""
 
     what: str
     subject: Figure
@@ -26,7 +26,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A number that is to reach a target."""
+    """A number with a target."""
 
     goal: str
     value: float
@@ -41,7 +41,7 @@ class Goal:
 def show_rows(title: str, rows: Sequence[Row]) -> None:
     table = Table("opserve | yardstick", "opserve", "yardstick", "ratio", title=title)
     for row in rows:
-        figures = [told(found) for found in (row.subject, row.yardstick, row.ratio)]
+        figures = [with_spread(found) for found in (row.subject, row.yardstick, row.ratio)]
         table.add_row(row.what, *figures)
     console().print(table)
 
@@ -64,8 +64,8 @@ def write_goals(name: str, goals: Sequence[Goal]) -> Path:
     return path
 
 
-def told(found: Figure) -> str:
-    """A figure with its spread and rounds: "1.23 (1.20 to 1.31, n=7)"."""
+def with_spread(found: Figure) -> str:
+    """Formats a figure with its spread and rounds: "1.23 (1.20 to 1.31, n=7)"."""
     value, low, high = (short(number) for number in (found.value, found.low, found.high))
     return f"{value} ({low} to {high}, n={found.n})"
 

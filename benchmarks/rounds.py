@@ -1,4 +1,4 @@
-"""Rounds: every part of a benchmark is measured once a round, the subject beside its yardstick."""
+"""Rounds: each measures every part of a benchmark once, the subject next to its yardstick."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Rounds = Mapping[str, Sequence[Pair]]
 
 
 def measure_rounds(parts: Sequence[Part], *, rounds: int) -> Rounds:
-    """Quantities by name, each with its rounds; a first round warms up and does not count."""
+    """Returns the rounds of each quantity by name, after a round that warms up."""
     for part in parts:
         part()
     measured: dict[str, list[Pair]] = {}
@@ -34,7 +34,7 @@ def measure_rounds(parts: Sequence[Part], *, rounds: int) -> Rounds:
 
 
 def rows(measured: Rounds) -> list[Row]:
-    """A line for each quantity."""
+    """Returns a row for each quantity."""
     return [
         Row(
             what=name,
@@ -47,17 +47,17 @@ def rows(measured: Rounds) -> list[Row]:
 
 
 def ratio_of(pairs: Sequence[Pair]) -> Figure:
-    """Subject over yardstick, each round against its own."""
+    """Returns the ratio of subject to yardstick, computed for each round."""
     return figure([pair.subject / pair.yardstick for pair in pairs])
 
 
 def at_least(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
-    """A goal whose ratio is to be high."""
+    """Returns a goal for a ratio that must reach the target."""
     return Goal(goal=text, value=ratio_of(pairs).value, target=target, better="higher")
 
 
 def at_most(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
-    """A goal whose ratio is to be low."""
+    """Returns a goal for a ratio that must not exceed the target."""
     return Goal(goal=text, value=ratio_of(pairs).value, target=target, better="lower")
 
 
@@ -68,6 +68,6 @@ def at_most_itself(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
 
 
 def at_most_beyond(target: float, text: str, pairs: Sequence[Pair]) -> Goal:
-    """A goal for what the subject takes more than its yardstick, in their unit."""
+    """Returns a goal for the difference of subject and yardstick, in their unit."""
     more = figure([pair.subject - pair.yardstick for pair in pairs]).value
     return Goal(goal=text, value=more, target=target, better="lower")

@@ -1,4 +1,4 @@
-"""Made-up conformance runs: cases of a suite, judged on random results, some with a fault."""
+"""Synthetic conformance runs: verdicts on random results for a suite, some of them wrong."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,9 +21,9 @@ from opserve_kernels.verdict.vendor.standard import Subject
 from opserve_kernels.verdict.verdict import Code, OutputVerdict, Status, Verdict
 
 Array = NDArray[np.float64]
-ELEMENTS = 4096  # of an output at most: larger ones are cut
-NOISE = 3e-6  # of what is not wrong: within a tolerance of float32
-TERMS = 64  # of the sums that results are said to be
+ELEMENTS = 4096  # most elements of an output: larger ones are reduced
+NOISE = 3e-6  # relative noise of correct results: within the tolerance of float32
+TERMS = 64  # assumed terms in the sums of results
 AXES = {
     "grad_input": ("n", "c", "d", "h", "w"),
     "grad_weight": ("k", "c", "kd", "kh", "kw"),
@@ -74,13 +74,13 @@ FAULTS: Sequence[Callable[[Array], None]] = (
 def sample_run(
     cases: int, *, seed: int = 0, failing: float = 0.1, elements: int = ELEMENTS
 ) -> RunRecord:
-    """A run.
+    """Returns a run.
 
     Args:
-        cases: How many, of the suite `exhaustive`, or of `smoke` where that has so many.
-        seed: Of what is made up.
-        failing: The share that fails.
-        elements: Of an output at most.
+        cases: Number of cases, from the suite `smoke` if it has enough, else from `exhaustive`.
+        seed: Seed of the results.
+        failing: Share of the cases that fail.
+        elements: Most elements of an output.
     """
     random = np.random.default_rng(seed)
     small = SUITES["smoke"](0)
@@ -121,7 +121,7 @@ def _refusal(case: Case, *, fails: bool) -> Verdict:
 
 
 def _odd(case: Case, random: np.random.Generator) -> Verdict:
-    """What is no wrong value."""
+    """Returns a verdict without wrong values: an error, a skipped or an unimplemented case."""
     status = (Status.ERROR, Status.SKIPPED, Status.UNIMPLEMENTED)[int(random.integers(3))]
     reason = {
         Status.ERROR: "the target raised RuntimeError: kernel launch failed",
@@ -163,7 +163,7 @@ def _output(
 
 
 def _cut(shape: tuple[int, ...], elements: int) -> tuple[int, ...]:
-    """A shape of at most so many elements, its longest axes halved."""
+    """Returns a shape with at most `elements` elements, by halving its longest axes."""
     sizes = list(shape)
     while prod(sizes) > elements:
         longest = sizes.index(max(sizes))
@@ -172,6 +172,6 @@ def _cut(shape: tuple[int, ...], elements: int) -> tuple[int, ...]:
 
 
 def _axes(name: str, rank: int) -> tuple[str, ...]:
-    """Names of the axes: the last ones of the longest form, but for the first two."""
+    """Returns the names of the axes: of the longest form the first two and the last ones."""
     whole = AXES.get(name, ("n", "c", "d", "h", "w"))
     return (*whole[:2], *whole[len(whole) - rank + 2 :])[:rank] if rank > 1 else whole[-1:]

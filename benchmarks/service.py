@@ -53,7 +53,7 @@ DOWNLOAD = "download of {} MiB, MB/s | bare chunk stream"
 
 
 TITLE = (
-    f"median of {ROUNDS} rounds (least to greatest), after one that does not count. "
+    f"median of {ROUNDS} rounds (least to greatest), after one warm-up round. "
     f"A round measures every line, opserve next to its yardstick: {UNARY_CALLS} unary calls, "
     f"{WHOLE_CALLS} whole calls, {BULK_MIB_A_ROUND} MiB each way; "
     "percentiles and ratios are of one round. All three processes keep freed memory."
@@ -62,7 +62,7 @@ TITLE = (
 
 def main() -> None:
     """Measures, prints, and writes benchmarks/out/service.json."""
-    # As the service does: else this process's own page faults are most of an upload of 1 MiB.
+    # Like the service: otherwise page faults of this process dominate an upload of 1 MiB.
     keep_freed_memory()
     with ExitStack() as stack:
         alone = stack.enter_context(client_alone())
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def goals_of(measured: Rounds) -> list[Goal]:
-    """What the ratios are to reach."""
+    """Returns the goals for the ratios."""
     streamed = [(UPLOAD, "upload"), (DOWNLOAD, "download")]
     return [
         at_least(
@@ -136,7 +136,7 @@ def goals_of(measured: Rounds) -> list[Goal]:
 
 
 def unary_calls(planning: Planning, bare: Bare) -> Mapping[str, Pair]:
-    """Phase one of a small ConvolutionBackward beside an echo of as many bytes."""
+    """Measures phase one of a small ConvolutionBackward beside an echo of as many bytes."""
     message = planning.request.SerializeToString()
     executors: list[int] = []
 
@@ -159,7 +159,7 @@ def unary_calls(planning: Planning, bare: Bare) -> Mapping[str, Pair]:
 
 
 def rate_at_once(call: Callable[[], None]) -> float:
-    """Calls a second of several threads."""
+    """Returns the calls per second of several threads."""
 
     def all_calls() -> None:
         with ThreadPoolExecutor(CALLS_AT_ONCE) as threads:
@@ -170,8 +170,8 @@ def rate_at_once(call: Callable[[], None]) -> float:
 
 
 def whole_calls(calls: WholeCalls, bare: Bare) -> Mapping[str, Pair]:
-    """Arrays in, arrays out: in one round trip, and in one for each command beside echoes."""
-    assert calls.call_by_submit() == calls.call_separately(), "both ways compute the same"
+    """Measures whole calls in one round trip, and in one for each command beside echoes."""
+    assert calls.call_by_submit() == calls.call_separately(), "both have the same results"
     assert len(calls.whole_call()) == COMMANDS
 
     def echoes() -> None:
@@ -191,7 +191,7 @@ def whole_calls(calls: WholeCalls, bare: Bare) -> Mapping[str, Pair]:
 
 
 def milliseconds(percent: int, ours: Sequence[float], theirs: Sequence[float]) -> Pair:
-    """A percentile of both."""
+    """Returns a percentile of both, in milliseconds."""
     return Pair(
         subject=percentile(ours, percent) * 1e3, yardstick=percentile(theirs, percent) * 1e3
     )
@@ -219,7 +219,7 @@ class Transfers:
                 subject=self._rate(lambda: self.bulk.download(mine)),
             ),
         }
-        assert mine == its == data, "what came back is what was sent"
+        assert mine == its == data, "the bytes return unchanged"
         return measured
 
     def _rate(self, transfer: Callable[[], None]) -> float:

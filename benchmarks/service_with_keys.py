@@ -1,4 +1,4 @@
-"""A service whose tenants have keys, in a store of its own, for as long as it is needed."""
+"""A private service with a new store, tenants and their API keys."""
 
 import asyncio
 import time
@@ -26,14 +26,14 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceWithKeys:
-    """Where a service is reached, and the key of each tenant, by its name."""
+    """Addresses of a service, and the API key of each tenant by its name."""
 
     addresses: Addresses
     keys: Mapping[str, str]
 
 
 @contextmanager
-def keyed_service(tenants: Sequence[Tenant], **settings: str) -> Generator[ServiceWithKeys]:
+def service_with_keys(tenants: Sequence[Tenant], **settings: str) -> Generator[ServiceWithKeys]:
     """Runs a service until the block ends; see private_service for its settings."""
     with TemporaryDirectory() as folder:
         url = store_url(Path(folder))
@@ -43,27 +43,27 @@ def keyed_service(tenants: Sequence[Tenant], **settings: str) -> Generator[Servi
 
 
 def store_url(folder: Path) -> str:
-    """Where a store in a folder is."""
+    """Returns the URL of a store in a folder."""
     return f"sqlite:///{folder / 'opserve.db'}"
 
 
 def empty_store(folder: Path) -> str:
-    """Where a new store without tenants or keys is; services without keys use it."""
+    """Creates a store without tenants, for services without keys; returns its URL."""
     url = store_url(folder)
     asyncio.run(new_store(url, ()))
     return url
 
 
 async def new_store(url: str, tenants: Sequence[Tenant]) -> Mapping[str, str]:
-    """Makes a store with tenants; a key of each, by its name, which works and reads metrics."""
+    """Creates a store with tenants; returns a key of each with the scopes operate and metrics."""
     keys = {tenant.name: new_key() for tenant in tenants}
     async with open_store(url, timeout_s=_TIMEOUT_S, connections_limit=1) as store:
         for tenant in tenants:
             digest = sha256_of(keys[tenant.name])
             scopes = frozenset({Scope.OPERATE, Scope.METRICS})
-            whose = Principal(tenant=tenant.name, name=f"of-{tenant.name}", scopes=scopes)
+            principal = Principal(tenant=tenant.name, name=f"of-{tenant.name}", scopes=scopes)
             record = KeyRecord(
-                id=digest.hex()[:8], sha256=digest, principal=whose, created_at=time.time()
+                id=digest.hex()[:8], sha256=digest, principal=principal, created_at=time.time()
             )
             await store.tenants.create(tenant, audit=AUDIT)
             await store.keys.add(record, audit=AUDIT)
@@ -71,13 +71,13 @@ async def new_store(url: str, tenants: Sequence[Tenant]) -> Mapping[str, str]:
 
 
 async def gauges(rest: str, key: str, name: str, *, tenant: str) -> Mapping[str, float]:
-    """Samples of a metric of a tenant, by resource.
+    """Returns the samples of a tenant's metric, by resource.
 
     Args:
         rest: Address of the REST API.
-        key: Of whoever may read metrics.
-        name: Of the samples.
-        tenant: Whose.
+        key: API key with the scope metrics.
+        name: Name of the samples.
+        tenant: Name of the tenant.
     """
     return {
         sample.labels["resource"]: sample.value
@@ -88,11 +88,11 @@ async def gauges(rest: str, key: str, name: str, *, tenant: str) -> Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a service did for all tenants.
+    """The work of a service for all tenants.
 
     Attributes:
-        calls: How many, over both APIs, refused ones too.
-        device_s: Device time, seconds.
+        calls: Calls over both APIs, with rejected ones.
+        device_s: Device time in seconds.
     """
 
     calls: float
@@ -102,16 +102,16 @@ class Load:
         return Load(self.calls - other.calls, self.device_s - other.device_s)
 
     def each(self, count: float) -> "Load":
-        """One of so many equal parts."""
+        """Returns the load divided by count."""
         return Load(self.calls / count, self.device_s / count)
 
 
 async def load_so_far(rest: str, key: str) -> Load:
-    """What a service did since it began.
+    """Returns the load of a service since its start.
 
     Args:
         rest: Address of the REST API.
-        key: Of whoever may read metrics.
+        key: API key with the scope metrics.
     """
     samples = await _samples(rest, key)
     return Load(

@@ -1,4 +1,4 @@
-"""Small REST calls beside a bare Starlette echo, which this module is when it runs by itself."""
+"""Small REST calls beside a bare Starlette echo, which this module runs as a program."""
 
 import http.client
 import json
@@ -40,7 +40,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def main() -> None:
-    """Serves on a free loopback port, which it prints, until it is ended."""
+    """Serves on a free loopback port, which it prints, until the process ends."""
 
     async def echo(_: Request) -> Response:
         return Response(ANSWER, media_type="application/json")
@@ -75,11 +75,11 @@ def echo_connection() -> Generator[http.client.HTTPConnection]:
 
 
 class SmallCalls:
-    """A query of a stream and a plan, over one connection a round.
+    """A query of a stream and a plan, over one connection per round.
 
     Args:
-        ours: A connection to the service.
-        echo: A connection to the echo.
+        ours: Connection to the service.
+        echo: Connection to the echo.
     """
 
     def __init__(self, ours: http.client.HTTPConnection, echo: http.client.HTTPConnection) -> None:
@@ -93,7 +93,7 @@ class SmallCalls:
 
     def measure(self) -> Mapping[str, Pair]:
         for connection in (self._echo, self._ours):
-            connection.close()  # the servers close what stays idle for seconds
+            connection.close()  # the servers close connections that are idle for seconds
         theirs = seconds_each(lambda: self._get(self._echo), times=CALLS)
         ours = seconds_each(lambda: self._get(self._ours), times=CALLS)
         planned: list[int] = []

@@ -1,4 +1,4 @@
-"""make soak: mixed traffic of several tenants, and whether anything grows meanwhile."""
+"""make soak: mixed traffic of several tenants, and the growth of the service's resources."""
 
 import argparse
 import asyncio
@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from benchmarks.census import COUNTED, Census, census, children_of
-from benchmarks.client_behaviours import comes_and_goes, stays
+from benchmarks.client_behaviours import long_session_load, short_session_load
 from benchmarks.report import Goal, console, short, show_goals, write_goals
 from opserve_client import AsyncClient, AsyncSession
 from opserve_client.private_service import Addresses, private_service
@@ -19,11 +19,11 @@ from opserve_client.private_service import Addresses, private_service
 MINUTES = 10.0
 ROUND_S = 2.0
 TENANTS = 3
-"""Who come and go over each API at once, beside one who stays."""
+"""Tenants with short sessions over each API at the same time, beside one with a long session."""
 WARM_UP = 0.25
-"""Share of the rounds that do not count: caches and pools fill."""
+"""Share of the rounds that do not count, in which caches and pools fill."""
 QUIET_S = 30.0
-"""Longest that a service may take to end what its tenants left behind."""
+"""Longest time for the service to end the sessions that tenants left unclosed."""
 GROWTH = {
     "front_mib": 4.0,
     "workers_mib": 2.0,
@@ -33,18 +33,18 @@ GROWTH = {
     "threads": 2.0,
     "processes": 0.5,
 }
-"""What a soak of any length may grow by: caches, idle slabs and closing sockets vary by as much."""
+"""Allowed growth in a soak of any length: caches, idle slabs and closing sockets vary as much."""
 SETTINGS = {
     "devices": '["ascend910b", "reference"]',
     "device_memory_bytes": str(64 * 2**20),
     "slab_bytes": str(2**20),
     "log_level": "ERROR",
 }
-"""Little memory, so that tenants come to its end, and pools are full early."""
+"""Little memory, so that tenants exhaust it and pools fill early."""
 
 
 def main() -> int:
-    """Soaks, prints, and writes benchmarks/out/soak.json; the result is the exit status."""
+    """Runs the soak, prints, and writes benchmarks/out/soak.json; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
@@ -60,15 +60,15 @@ def main() -> int:
 
 
 def soak(*, seconds: float, seed: int) -> list[Census]:
-    """What a service holds after each round, when its tenants have gone."""
-    others = set(children_of(os.getpid()))  # a test's process has services of other tests
+    """Returns the resources of a service after each round, without sessions of tenants."""
+    others = set(children_of(os.getpid()))  # services of other tests in this process
     with private_service(**SETTINGS) as addresses:
         front = next(child for child in children_of(os.getpid()) if child not in others)
         return asyncio.run(_rounds(addresses, front, seconds=seconds, seed=seed))
 
 
 def judged(samples: Sequence[Census]) -> list[Goal]:
-    """How much each thing grew between the warm-up and the end, by a straight line."""
+    """Returns the growth of each resource after the warm-up, by a least-squares line."""
     counted = samples[int(len(samples) * WARM_UP) :]
     return [
         Goal(
@@ -82,12 +82,12 @@ def judged(samples: Sequence[Census]) -> list[Goal]:
 
 
 def slope(values: Sequence[float]) -> float:
-    """Growth from one value to the next, by least squares."""
+    """Returns the growth from one value to the next, by least squares."""
     return float(np.polyfit(np.arange(len(values)), np.asarray(values), 1)[0])
 
 
 def show(samples: Sequence[Census], *, seed: int) -> None:
-    table = Table("round", *COUNTED, title=f"soak, seed {seed}: what is held between rounds")
+    table = Table("round", *COUNTED, title=f"soak, seed {seed}: resources between rounds")
     step = max(len(samples) // 10, 1)
     for number in range(0, len(samples), step):
         table.add_row(str(number), *map(short, astuple(samples[number])))
@@ -115,15 +115,15 @@ async def _round(addresses: Addresses, staying: Sequence[AsyncSession], *, seed:
     until_s = asyncio.get_running_loop().time() + ROUND_S
     async with asyncio.TaskGroup() as tenants:
         for number, session in enumerate(staying):
-            tenants.create_task(stays(session, seed=seed + number, until_s=until_s))
+            tenants.create_task(long_session_load(session, seed=seed + number, until_s=until_s))
         for number in range(TENANTS):
             for api, address in enumerate((addresses.grpc, addresses.rest)):
-                of_its_own = seed + 100 * (api + 1) + number
-                tenants.create_task(comes_and_goes(address, seed=of_its_own, until_s=until_s))
+                load_seed = seed + 100 * (api + 1) + number
+                tenants.create_task(short_session_load(address, seed=load_seed, until_s=until_s))
 
 
 async def _until_quiet(client: AsyncClient) -> None:
-    """Waits for the leases of those who left without a word: no session but those who stay."""
+    """Waits until the leases of unclosed sessions have ended, and only long sessions are open."""
 
     async def quiet() -> bool:
         return sum(device.sessions for device in await client.list_devices()) <= 2
@@ -132,7 +132,7 @@ async def _until_quiet(client: AsyncClient) -> None:
 
 
 async def _settled(front: int, before: Sequence[Census]) -> Census:
-    """What is held once sockets that were closed are gone, or a second later."""
+    """Returns the resources when closed sockets are gone, or after a second."""
     time = asyncio.get_running_loop().time
     end_s = time() + 1.0
     found = census(front)

@@ -1,4 +1,4 @@
-"""The subject: opserve by raw stubs and chunks: the service is measured and not its client."""
+"""The subject: calls to opserve by raw stubs, so that benchmarks measure only the service."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -42,7 +42,7 @@ class Planning:
     """Phase one of a small convolution whose tensors have no buffers.
 
     Args:
-        channel: A channel to the service.
+        channel: Channel to the service.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
@@ -57,7 +57,7 @@ class Planning:
         return self._operators.GetWorkspaceSize(self.request)
 
     def destroy(self, executors: list[int]) -> None:
-        """Ends executors that plan made."""
+        """Destroys executors of plans."""
         for start in range(0, len(executors), COMMANDS_AT_ONCE):
             batch = [
                 commands.Command(
@@ -72,12 +72,12 @@ class Bulk:
     """A buffer, filled and read in chunks over the client's channels.
 
     Args:
-        address: Where the service is.
-        size_bytes: Size of the buffer.
+        address: Address of the service.
+        size_bytes: Size of the buffer in bytes.
     """
 
     def __init__(self, address: str, size_bytes: int) -> None:
-        self._channels = channel, reading = open_channels(address, None)  # open while they are kept
+        self._channels = channel, reading = open_channels(address, None)  # kept open
         self._session = open_session(channel)
         request = memory.AllocateRequest(session=self._session, size_bytes=size_bytes)
         self._buffer = MemoryServiceStub(channel).Allocate(request).buffer
@@ -122,17 +122,17 @@ class WholeCalls:
         self._inputs = {name: noise(SHAPES[name]).tobytes() for name in INPUTS}
 
     def call_by_submit(self) -> list[bytes]:
-        """Every command in one round trip; the outputs."""
+        """Sends all commands in one round trip; returns the outputs."""
         results = submit(self._commands, self._session, self.whole_call())
         return [found.read.data for found in results if found.HasField("read")]
 
     def call_separately(self) -> list[bytes]:
-        """The same commands, one round trip each; the outputs."""
+        """Sends the same commands in one round trip each; returns the outputs."""
         answers = [self._run(command) for command in self.whole_call()]
         return [answer for answer in answers if answer is not None]
 
     def whole_call(self) -> list[commands.Command]:
-        """A call: memory, inputs, both phases, outputs, and the memory's end."""
+        """Returns the commands of a call: allocate, write, both phases, read, free."""
         buffers = {name: next(self._buffers) for name in SHAPES}
         workspace, executor = next(self._buffers), next(self._executors)
         plan = operators.GetWorkspaceSizeRequest(
@@ -179,7 +179,7 @@ class WholeCalls:
 
 
 def open_session(channel: grpc.Channel) -> str:
-    """A session with a lease that outlasts the benchmark."""
+    """Opens a session whose lease is longer than the benchmark; returns its name."""
     request = sessions.OpenSessionRequest(lease_s=LEASE_S)
     return SessionServiceStub(channel).OpenSession(request).session
 
@@ -203,14 +203,14 @@ def download(stub: MemoryServiceStub, session: str, buffer: int, target: memoryv
     offset = 0
     request = memory.ReadRequest(session=session, buffer=buffer, size_bytes=len(target))
     for response in stub.Read(request):
-        data = response.data  # a copy, every time it is asked for
+        data = response.data  # each access copies
         target[offset : offset + len(data)] = data
         offset += len(data)
     assert offset == len(target)
 
 
 def arguments(buffers: dict[str, int]) -> convolution.ConvolutionBackward:
-    """A 3x3 convolution over a small image."""
+    """Returns the arguments of a 3x3 convolution over a small image."""
     pair = tensor.Int64Array(values=[1, 1])
     return convolution.ConvolutionBackward(
         **{name: tensor_of(name, buffer) for name, buffer in buffers.items()},

@@ -1,4 +1,4 @@
-"""An ordinary tenant in a process of its own: checked calls at a fixed rate, each one timed."""
+"""The load of an ordinary tenant in a process: checked and timed calls at a fixed rate."""
 
 import asyncio
 import json
@@ -24,23 +24,23 @@ from opserve_server.allocator import freeze_loaded_objects
 
 SMALL, WHOLE = "small call", "whole call"
 RATES_PER_S = {SMALL: 6.0, WHOLE: 1.0}
-"""Calls a second of one customer: eight of them leave most of a core idle."""
+"""Calls per second of one tenant: eight tenants leave most of a core idle."""
 LONG_AT_ONCE = 8
-"""Long calls in a queue of one who keeps the device busy."""
+"""Long calls in the queue of a tenant that keeps the device busy."""
 EDGE, CHANNELS = 32, 32
-"""Of an image whose tensors travel by streams: 128 KiB each."""
+"""Sizes of an image whose tensors of 128 KiB are transferred by streams."""
 LEASE_S = 600.0
 MARK_VALUES = 4
-"""float32 values of a customer's mark: 16 bytes that nobody else has."""
+"""float32 values of a tenant's mark: 16 bytes that identify the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
-    """What came of a customer's calls.
+class LoadResult:
+    """Results of a tenant's calls.
 
     Attributes:
-        milliseconds: From the moment that a call was to begin to its end, by kind.
-        errors: What was refused, or wrong.
+        milliseconds: Time from the scheduled start of a call to its end, by kind.
+        errors: Rejected calls and wrong answers.
     """
 
     milliseconds: dict[str, list[float]] = field(
@@ -50,10 +50,10 @@ class Worked:
 
 
 class TenantLoad:
-    """Who calls in one session, with data that carry its mark.
+    """Calls in one session, with data that contain the tenant's mark.
 
     Attributes:
-        secrets: What nobody else may see, as hexadecimal bytes, by what it is.
+        secrets: Secrets of the tenant as hexadecimal bytes, by description.
     """
 
     def __init__(self, session: AsyncSession, mark: "NDArray[np.float32]") -> None:
@@ -69,18 +69,19 @@ class TenantLoad:
 
     async def work(
         self, *, seconds: float, seed: int, times: float = 1.0, long_per_s: float = 0.0
-    ) -> Worked:
-        """Calls at some times the rates, from a moment that each kind draws by itself.
+    ) -> LoadResult:
+        """Calls at `times` the rates, from a random start of each kind.
 
-        Beside them it fills a queue with long calls, so often a second as it runs empty in time.
+        Beside them it fills a queue with long calls, long_per_s times a second if the queue runs
+        empty in time.
         """
-        worked, chance = Worked(), random.Random(seed)  # noqa: S311  # no secret
+        worked, chance = LoadResult(), random.Random(seed)  # noqa: S311  # no secret
         calls = {SMALL: self.small_call, WHOLE: self.whole_call}
         begin_s = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as calling:
             calling.create_task(self._long_calls(seconds=seconds, per_s=long_per_s))
-            for kind, usual in RATES_PER_S.items():
-                rate = usual * times
+            for kind, base_rate in RATES_PER_S.items():
+                rate = base_rate * times
                 offset_s = chance.random() / rate
                 for number in range(round(seconds * rate)):
                     due_s = begin_s + offset_s + number / rate
@@ -101,7 +102,7 @@ class TenantLoad:
             await stream.synchronize()
 
     async def small_call(self) -> None:
-        """Asks for the workspace of a call."""
+        """Plans a call."""
         if self._plan is None:
             columns = await self._session.empty((1, EDGE * EDGE), "float32", format="ND")
             self._plan = Im2colBackward(
@@ -117,7 +118,7 @@ class TenantLoad:
         await plan.executor.destroy()
 
     async def whole_call(self) -> None:
-        """Arrays in, arrays out, and the same ones as ever."""
+        """Runs a call on arrays, and checks that its results are those of the first run."""
         found = await self._session.run(self._whole)
         values = [array.tobytes() for array in found if array is not None]
         self._expected = self._expected or values
@@ -125,7 +126,7 @@ class TenantLoad:
 
 
 async def _call_at(
-    due_s: float, kind: str, call: Callable[[], Awaitable[None]], worked: Worked
+    due_s: float, kind: str, call: Callable[[], Awaitable[None]], worked: LoadResult
 ) -> None:
     loop = asyncio.get_running_loop()
     await asyncio.sleep(due_s - loop.time())
@@ -137,7 +138,7 @@ async def _call_at(
 
 
 def convolution(mark: "NDArray[np.float32]") -> ConvolutionBackward:
-    """A 3x3 convolution over an image of marks; compute of some milliseconds."""
+    """Returns a 3x3 convolution over an image of marks, which takes some milliseconds."""
     image = np.resize(mark, (1, CHANNELS, EDGE, EDGE))
     return ConvolutionBackward(
         grad_output=image,
@@ -156,25 +157,25 @@ def convolution(mark: "NDArray[np.float32]") -> ConvolutionBackward:
 
 
 def new_mark() -> "NDArray[np.float32]":
-    """Values that nobody else has."""
+    """Returns random values that identify a tenant."""
     seed = secrets.randbits(64)
     return np.random.default_rng(seed).standard_normal(MARK_VALUES).astype(np.float32)
 
 
 async def serve(address: str) -> None:
-    """Tells its secrets, and then works once for each line of standard input."""
+    """Writes the secrets, and then works once for each line of standard input."""
     async with AsyncClient(address) as client, client.open_session(lease_s=LEASE_S) as session:
         load = TenantLoad(session, new_mark())
         await load.small_call()
         await load.whole_call()
-        freeze_loaded_objects()  # its own pauses are none of the service's
-        say(load.secrets)
+        freeze_loaded_objects()  # garbage collections here would count as latency of the service
+        write_line(load.secrets)
         while line := await asyncio.to_thread(sys.stdin.readline):
-            say(asdict(await load.work(**json.loads(line))))
+            write_line(asdict(await load.work(**json.loads(line))))
 
 
-def say(answer: object) -> None:
-    """A line for whoever started this process."""
+def write_line(answer: object) -> None:
+    """Writes a line of JSON for the parent process."""
     sys.stdout.write(f"{json.dumps(answer)}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Eight tenants at one service, each in a process of its own; the eighth may turn hostile."""
+"""Eight tenants of one service in separate processes; the eighth is ordinary or hostile."""
 
 import asyncio
 import time
@@ -25,30 +25,30 @@ QUOTA = Quota(
     calls_per_s=150.0,
     bytes_in_flight=32 * MIB,
 )
-"""Of every tenant: an ordinary one uses a seventh of its calls, and less of all else."""
+"""Quota of every tenant: an ordinary one uses a seventh of its calls, and less of all else."""
 MOST_OF_QUOTA = 0.9
-"""Of its calls that a busy one uses: it is to be refused none."""
+"""Share of its calls that a busy tenant uses, so that none is rejected."""
 CALIBRATION_S = 2.0
 LONG_PER_S = 3.0
-ORDINARY = [f"customer-{number}" for number in range(1, 8)]
-EIGHTH = "customer-8"
+ORDINARY = [f"tenant-{number}" for number in range(1, 8)]
+EIGHTH = "tenant-8"
 TENANTS = [Tenant(name=name, quota=QUOTA) for name in (*ORDINARY, EIGHTH)]
 OVER_REST = ORDINARY[1::2]
-"""Who uses the other API."""
+"""Tenants that use the REST API."""
 KINDS = (f"{SMALL} over gRPC", f"{SMALL} over REST", WHOLE)
-"""What is told apart: kinds of calls, and of small ones the API."""
+"""Kinds of calls with separate measurements: small ones by API, and whole ones."""
 QUIET_S = 30.0
-"""Longest that a service may take to end what the hostile one left behind."""
+"""Longest time for the service to end the sessions of the hostile tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the seven noticed.
+    """Measurements of the seven ordinary tenants.
 
     Attributes:
-        load: What the service did for all eight.
-        milliseconds: Of their calls, by kind.
-        errors: Of theirs, and of the eighth's where that was ordinary.
+        load: Load of the service by all eight tenants.
+        milliseconds: Durations of the seven's calls, by kind.
+        errors: Errors of the seven, and of the eighth while it is ordinary.
     """
 
     load: Load
@@ -63,10 +63,11 @@ class TenantProcesses:
     """The processes of the tenants.
 
     Attributes:
-        ordinary: The seven, by name.
-        eighth: The eighth, as long as it is ordinary too.
-        hostile: The eighth, when it is not.
-        client: Asks who is there.
+        ordinary: The seven ordinary tenants, by name.
+        eighth: The eighth tenant as an ordinary one.
+        hostile: The eighth tenant as a hostile one.
+        client: Client for the number of sessions.
+        load_so_far: Reads the load of the service since its start.
     """
 
     ordinary: Mapping[str, Program]
@@ -76,21 +77,21 @@ class TenantProcesses:
     load_so_far: Callable[[], Load]
 
     def beside_hostile(self, behaviours: Sequence[str], *, seconds: float, seed: int) -> Measured:
-        """Lets the seven work, while the eighth does deeds."""
-        self.hostile.tell(names=behaviours, seconds=seconds)
+        """Measures the seven while the eighth runs hostile behaviours."""
+        self.hostile.send(names=behaviours, seconds=seconds)
         return self._measure(self.hostile, seconds=seconds, seed=seed)
 
     def beside_ordinary(self, work: Mapping[str, float], *, seconds: float, seed: int) -> Measured:
-        """Lets all eight work, the eighth as Customer.work says."""
-        self.eighth.tell(seconds=seconds, seed=seed, **work)
+        """Measures the seven while the eighth works too: `work` is for TenantLoad.work."""
+        self.eighth.send(seconds=seconds, seed=seed, **work)
         return self._measure(self.eighth, seconds=seconds, seed=seed)
 
     def _measure(self, eighth: Program, *, seconds: float, seed: int) -> Measured:
         before = self.load_so_far()
         for number, tenant in enumerate(self.ordinary.values()):
-            tenant.tell(seconds=seconds, seed=seed * len(TENANTS) + number)
-        worked = {name: tenant.answer() for name, tenant in self.ordinary.items()}
-        of_eighth = eighth.answer()
+            tenant.send(seconds=seconds, seed=seed * len(TENANTS) + number)
+        worked = {name: tenant.receive() for name, tenant in self.ordinary.items()}
+        of_eighth = eighth.receive()
         measured = Measured(self.load_so_far() - before)
         for name, work in worked.items():
             api = KINDS[name in OVER_REST]
@@ -102,14 +103,15 @@ class TenantProcesses:
         return measured
 
     def secrets(self, keys: Mapping[str, str]) -> Mapping[str, bytes]:
-        """What the eighth may not see, by what it is."""
-        told = {
+        """Returns the secrets of the seven, by description; the eighth must see none of them."""
+        secrets = {
             f"{what} of {name}": bytes.fromhex(secret)
             for name, tenant in self.ordinary.items()
             for what, secret in tenant.greeting.items()
         }
         names = {f"the name {name}": name.encode() for name in self.ordinary}
-        return told | names | {f"the key of {name}": keys[name].encode() for name in self.ordinary}
+        api_keys = {f"the key of {name}": keys[name].encode() for name in self.ordinary}
+        return secrets | names | api_keys
 
     def _wait_until_quiet(self) -> None:
         until_s = time.monotonic() + QUIET_S
@@ -119,21 +121,21 @@ class TenantProcesses:
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """What work comes to.
+class WorkCosts:
+    """Load that each kind of work causes.
 
     Attributes:
-        ordinary: Of one ordinary tenant in a second.
-        long: Of a queue of long calls.
+        ordinary: Load of one ordinary tenant per second.
+        long: Load of a queue of long calls.
     """
 
     ordinary: Load
     long: Load
 
     def as_much_as(self, load: Load, *, seconds: float) -> dict[str, float]:
-        """Work of an eighth beside which the service does as much as it did in a measurement.
+        """Returns work for the eighth tenant with which the service has as much load as measured.
 
-        That is no more than its quota allows, and no less than each of the others has.
+        It is within the tenant's quota, and no less than the work of each other tenant.
         """
         each = Load(self.ordinary.calls * seconds, self.ordinary.device_s * seconds)
         calls = load.calls - len(ORDINARY) * each.calls
@@ -144,44 +146,48 @@ class Usual:
         return {"times": max(times, 1.0), "long_per_s": long / seconds}
 
 
-def usual(processes: TenantProcesses) -> Usual:
-    """Measures what work comes to, after all of it was done once."""
+def measure_work_costs(processes: TenantProcesses) -> WorkCosts:
+    """Measures the load of each kind of work, after a first run of all of it."""
     _, without, with_long = (
         processes.beside_ordinary({"long_per_s": rate}, seconds=CALIBRATION_S, seed=0).load
         for rate in (LONG_PER_S, 0.0, LONG_PER_S)
     )
-    return Usual(
+    return WorkCosts(
         ordinary=without.each(len(TENANTS) * CALIBRATION_S),
         long=(with_long - without).each(LONG_PER_S * CALIBRATION_S),
     )
 
 
 @contextmanager
-def processes(service: ServiceWithKeys, answers: Path) -> Generator[TenantProcesses]:
-    """Eight tenants at a service until the block ends.
+def tenant_processes(service: ServiceWithKeys, answers: Path) -> Generator[TenantProcesses]:
+    """Runs eight tenants of a service until the block ends.
 
     Args:
-        service: Where, and their keys.
-        answers: File of what the hostile one is answered.
+        service: The service and the tenants' keys.
+        answers: File for the answers that the hostile tenant receives.
     """
-    where, keys = service.addresses, service.keys
+    addresses, keys = service.addresses, service.keys
     with ExitStack() as stack:
 
         def load(name: str) -> Program:
-            address = where.rest if name in OVER_REST else where.grpc
+            address = addresses.rest if name in OVER_REST else addresses.grpc
             return stack.enter_context(
                 program("benchmarks.tenant_load", address, api_key=keys[name])
             )
 
         hostile = stack.enter_context(
             program(
-                "benchmarks.hostile", where.grpc, where.rest, f"{answers}", api_key=keys[EIGHTH]
+                "benchmarks.hostile",
+                addresses.grpc,
+                addresses.rest,
+                f"{answers}",
+                api_key=keys[EIGHTH],
             )
         )
         yield TenantProcesses(
             ordinary={name: load(name) for name in ORDINARY},
             eighth=load(EIGHTH),
             hostile=hostile,
-            client=stack.enter_context(Client(where.grpc, api_key=keys[ORDINARY[0]])),
-            load_so_far=lambda: asyncio.run(load_so_far(where.rest, keys[ORDINARY[0]])),
+            client=stack.enter_context(Client(addresses.grpc, api_key=keys[ORDINARY[0]])),
+            load_so_far=lambda: asyncio.run(load_so_far(addresses.rest, keys[ORDINARY[0]])),
         )

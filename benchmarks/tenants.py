@@ -1,4 +1,4 @@
-"""make bench-tenants: what eight tenants notice of each other when one of them is hostile."""
+"""make bench-tenants: latency of seven tenants beside a hostile or an ordinary eighth one."""
 
 import argparse
 import asyncio
@@ -13,33 +13,39 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.hostile import BEHAVIOURS
-from benchmarks.key_costs import KEY_P50, REFUSALS, doors
+from benchmarks.key_costs import KEY_P50, REJECTIONS, key_costs
 from benchmarks.measure import figure, percentile
 from benchmarks.report import Goal, console, short, show_goals, show_rows, write_goals
 from benchmarks.rounds import Pair, at_least, at_most, measure_rounds, rows
-from benchmarks.service_with_keys import Load, keyed_service
-from benchmarks.tenant_processes import KINDS, TENANTS, Measured, processes, usual
+from benchmarks.service_with_keys import Load, service_with_keys
+from benchmarks.tenant_processes import (
+    KINDS,
+    TENANTS,
+    Measured,
+    measure_work_costs,
+    tenant_processes,
+)
 from benchmarks.weights import HEAVY, LIGHT, SHARE, share_of_the_heavy
-from benchmarks.wire import seen
+from benchmarks.wire import secrets_in
 from opserve_client.private_service import private_service
 from opserve_server.core.tenants import Quota, Tenant
 
 ROUNDS = 5
 SECONDS = 5.0
-"""Of each measurement: with the eighth tenant as ordinary as the others, and with it hostile."""
+"""Length of each measurement: with an ordinary eighth tenant, and with a hostile one."""
 WARM_UP_S = 1.0
 P99_LIMIT = 2.0
 KEY_LIMIT = 1.05
-REFUSALS_LIMIT = 0.5
+REJECTIONS_LIMIT = 0.5
 SHARE_LIMIT_POINTS = 3.0
-EVERYTHING = "all of that at once"
+EVERYTHING = "all behaviours at once"
 ALL_BEHAVIOURS: Mapping[str, Sequence[str]] = {
     **{name: [name] for name in BEHAVIOURS},
     EVERYTHING: list(BEHAVIOURS),
 }
 SETTINGS = {
     "devices": '["ascend910b"]',
-    "shared_memory": "false",  # tenants of a farm are on other computers
+    "shared_memory": "false",  # tenants usually run on other machines
     "log_level": "ERROR",
 }
 TITLE = (
@@ -51,15 +57,15 @@ Percentiles = Mapping[int, Pair]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of all rounds.
+    """Results of all rounds.
 
     Attributes:
-        rounds: Percentiles of the seven's calls, ms, by deed and kind: the subject beside the
-            hostile tenant, the yardstick beside an ordinary one that makes the service do as much.
-        loads: What the service did by deed: beside the ordinary tenant and beside the hostile one.
-        errors: Of the seven while the eighth was hostile.
-        errors_before: Of the seven while it was not.
-        seen: What of the seven it saw.
+        rounds: Percentiles of the seven's calls in ms, by behaviour and kind. The subject is beside
+            the hostile tenant, the yardstick beside an ordinary one that causes as much load.
+        loads: Load of the service by behaviour: with the ordinary tenant and with the hostile one.
+        errors: Errors of the seven beside the hostile tenant.
+        errors_before: Errors of the seven beside the ordinary tenant.
+        seen: Secrets of the seven in answers to the hostile tenant.
     """
 
     rounds: Mapping[tuple[str, str], list[Percentiles]] = field(
@@ -74,33 +80,38 @@ class Found:
 def main() -> None:
     """Measures, prints, and writes benchmarks/out/tenants.json."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--deed", action="append", choices=list(ALL_BEHAVIOURS), help="no others")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of rounds")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds of a measurement")
+    parser.add_argument(
+        "--behaviour",
+        action="append",
+        choices=list(ALL_BEHAVIOURS),
+        help="measure only this behaviour of the hostile tenant; repeat for several",
+    )
     given = parser.parse_args()
     chosen = given.behaviour or list(ALL_BEHAVIOURS)
     found = measured(chosen, rounds=given.rounds, seconds=given.seconds)
     show(found, rounds=given.rounds)
-    goals = goals_of(found) + ([] if given.behaviour else goals_of_doors(rounds=given.rounds))
+    goals = goals_of(found) + ([] if given.behaviour else goals_of_keys(rounds=given.rounds))
     show_goals(goals)
-    for trouble in sorted({*found.errors, *found.errors_before, *found.seen}):
-        console().print(trouble, style="red", markup=False)
+    for problem in sorted({*found.errors, *found.errors_before, *found.seen}):
+        console().print(problem, style="red", markup=False)
     console().print(f"written to {write_goals('tenants', goals)}")
 
 
 def measured(chosen: Sequence[str], *, rounds: int, seconds: float) -> Found:
-    """Each deed in each round, next to a measurement without it; a first round warms up."""
+    """Measures each behaviour in each round, and next to it the ordinary load; round 0 warms up."""
     found = Found()
     with TemporaryDirectory() as folder, ExitStack() as stack:
         answers = Path(folder) / "answers"
-        service = stack.enter_context(keyed_service(TENANTS, **SETTINGS))
-        tenants = stack.enter_context(processes(service, answers))
-        work = usual(tenants)
+        service = stack.enter_context(service_with_keys(TENANTS, **SETTINGS))
+        tenants = stack.enter_context(tenant_processes(service, answers))
+        costs = measure_work_costs(tenants)
         for number in track(range(rounds + 1), description=f"{rounds} rounds"):
             each_s = seconds if number else WARM_UP_S
             for name in chosen:
                 beside = tenants.beside_hostile(ALL_BEHAVIOURS[name], seconds=each_s, seed=number)
-                as_much = work.as_much_as(beside.load, seconds=each_s)
+                as_much = costs.as_much_as(beside.load, seconds=each_s)
                 before = tenants.beside_ordinary(as_much, seconds=each_s, seed=number)
                 found.errors.extend(f"{name}: {error}" for error in beside.errors)
                 found.errors_before.extend(f"before {name}: {error}" for error in before.errors)
@@ -108,8 +119,8 @@ def measured(chosen: Sequence[str], *, rounds: int, seconds: float) -> Found:
                     found.loads[name].append((before.load, beside.load))
                     _keep(found, name, before, beside)
         secrets = tenants.secrets(service.keys)
-        stack.close()  # whoever writes answers has written them
-        found.seen.extend(seen(answers, secrets))
+        stack.close()  # the hostile process ends, and has written all answers
+        found.seen.extend(secrets_in(answers, secrets))
     return found
 
 
@@ -146,7 +157,7 @@ def show(found: Found, *, rounds: int) -> None:
 
 def _table_of_loads(found: Found) -> Table:
     table = Table("the eighth tenant", "calls", "device time, s")
-    table.title = "what the service did in one measurement, the eighth tenant ordinary -> hostile"
+    table.title = "load of the service in one measurement, the eighth tenant ordinary -> hostile"
     for behaviour, of_rounds in found.loads.items():
         loads = list(zip(*of_rounds, strict=True))
         calls = _from_to(*([load.calls for load in each] for each in loads))
@@ -160,7 +171,7 @@ def _from_to(ordinary: Sequence[float], hostile: Sequence[float]) -> str:
 
 
 def goals_of(found: Found) -> list[Goal]:
-    """What the ratios and counts are to be."""
+    """Returns the goals for latencies, errors and secrets."""
     return [
         *(
             at_most(
@@ -176,31 +187,31 @@ def goals_of(found: Found) -> list[Goal]:
     ]
 
 
-def goals_of_doors(*, rounds: int) -> list[Goal]:
-    """What keys and quotas cost, and whether weights are kept; on services of their own."""
-    refused = Tenant(name="refused", quota=Quota(calls_per_s=1.0))
+def goals_of_keys(*, rounds: int) -> list[Goal]:
+    """Measures the costs of keys and quotas, and the shares by weight, on separate services."""
+    over_quota = Tenant(name="over-quota", quota=Quota(calls_per_s=1.0))
     with ExitStack() as stack:
-        keyless = stack.enter_context(private_service(**SETTINGS))
-        service = stack.enter_context(keyed_service([LIGHT, HEAVY, refused], **SETTINGS))
+        without_keys = stack.enter_context(private_service(**SETTINGS))
+        service = stack.enter_context(service_with_keys([LIGHT, HEAVY, over_quota], **SETTINGS))
         callers = stack.enter_context(
-            doors(
-                keyless.grpc,
+            key_costs(
+                without_keys.grpc,
                 service.addresses.grpc,
                 key=service.keys[LIGHT.name],
-                refused_key=service.keys[refused.name],
+                over_quota_key=service.keys[over_quota.name],
             )
         )
         costs = measure_rounds([callers.measure], rounds=rounds)
-        # Last: until here both services have done the same.
+        # Last, so that both services have the same history while their calls are compared.
         shares = [asyncio.run(share_of_the_heavy(service, seconds=SECONDS)) for _ in range(rounds)]
-    show_rows("what keys and quotas cost", rows(costs))
+    show_rows("costs of keys and quotas", rows(costs))
     beside = max(abs(share - SHARE) * 100 for share in shares)
     return [
         at_most(
             KEY_LIMIT, "unary GetWorkspaceSize: p50 with a key over that without", costs[KEY_P50]
         ),
         at_least(
-            REFUSALS_LIMIT, "calls/s that a quota refuses over those admitted", costs[REFUSALS]
+            REJECTIONS_LIMIT, "calls/s that a quota rejects over admitted ones", costs[REJECTIONS]
         ),
         Goal(
             goal="weights 1:3 on a busy device: points beside 25 % and 75 %, the worst round",

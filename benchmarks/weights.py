@@ -1,4 +1,4 @@
-"""Two tenants of weights 1 and 3 who keep one device busy: the device time that each one gets."""
+"""Device time of two tenants with the weights 1 and 3 that keep one device busy."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from opserve_server.core.tenants import Resource, Tenant
 LIGHT, HEAVY = Tenant(name="light", weight=1), Tenant(name="heavy", weight=3)
 SHARE = HEAVY.weight / (LIGHT.weight + HEAVY.weight)
 CALLS = 100
-"""In the queue of each of the streams, of which one always has some, however slow their client."""
+"""Calls in the queue of each stream, so many that one stream always has work for the device."""
 STREAMS = 2
 BEGIN_S = 0.5
-"""Until both are at work, seconds."""
+"""Seconds until both tenants keep the device busy."""
 
 
 async def share_of_the_heavy(service: ServiceWithKeys, *, seconds: float) -> float:
-    """Its part of the device time that both used, 0 to 1."""
+    """Returns the heavy tenant's share of the device time of both, 0 to 1."""
     async with asyncio.TaskGroup() as working:
         tasks = [
             working.create_task(_keeps_busy(service.addresses.grpc, service.keys[tenant.name]))

@@ -1,4 +1,4 @@
-"""Raw ways to both APIs for one who means no good; every answer is kept, to be searched."""
+"""Raw requests to both APIs for the hostile tenant; all answers are stored for a search."""
 
 import asyncio
 import mmap
@@ -14,32 +14,32 @@ from google.protobuf.message import Message
 from opserve_client.wire.methods import Method, ResponseT
 
 ANSWER_S = 2.0
-"""Longest wait for an answer, seconds."""
+"""Longest wait for an answer, in seconds."""
 ANSWER_BYTES = 2**20
-"""What is read of one answer over REST at most, bytes."""
+"""Most bytes to read of one answer over REST."""
 KEPT_BYTES = 2**28
-"""What is kept of all answers at most, bytes."""
+"""Most bytes to store of all answers."""
 Host = tuple[str, int]
 Metadata = Sequence[tuple[str, str | bytes]]
 
 
 class Answers:
-    """A file of whatever came back."""
+    """A file of all answers."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._left = KEPT_BYTES
 
     def keep(self, *found: object) -> None:
-        """Keeps bytes as they are, and of all else the text."""
+        """Stores bytes unchanged, and other values as text."""
         for one in found:
             data = one if isinstance(one, bytes) else str(one).encode()
             if data.strip(b"\0") and self._left > 0:
                 self._left -= self._file.write(data)
 
 
-def seen(file: Path, secrets: Mapping[str, bytes]) -> list[str]:
-    """Names of the secrets that are in a file of answers."""
+def secrets_in(file: Path, secrets: Mapping[str, bytes]) -> list[str]:
+    """Returns the names of the secrets in a file of answers."""
     if file.stat().st_size == 0:
         return []
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -48,14 +48,14 @@ def seen(file: Path, secrets: Mapping[str, bytes]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Both APIs of a service.
+    """Raw requests to both APIs of a service.
 
     Attributes:
-        channel: A channel to the gRPC API.
-        grpc: Host and port of that API.
-        rest: Host and port of the other.
-        key: Says who calls.
-        answers: Where they are kept.
+        channel: Channel to the gRPC API.
+        grpc: Host and port of the gRPC API.
+        rest: Host and port of the REST API.
+        key: API key.
+        answers: File of the answers.
     """
 
     channel: grpc.aio.Channel
@@ -72,7 +72,7 @@ class Wire:
         key: str | None = None,
         headers: Metadata = (),
     ) -> ResponseT | None:
-        """The answer to a call; None where it was refused, or took too long."""
+        """Makes a call; returns its answer, or None if it was rejected or took too long."""
         data = request if isinstance(request, bytes) else request.SerializeToString()
         stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method.path)
         metadata = (self.authorization(key), *headers)
@@ -85,7 +85,7 @@ class Wire:
         return method.response.FromString(found)
 
     async def stream(self, method: Method[Any, Any], request: Message, *, held_s: float) -> None:
-        """The first answer of a stream, and after some seconds without a read all that is there."""
+        """Reads a stream; if held_s is not 0, only its first answer, and holds it open unread."""
         stub: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self.channel.unary_stream(
             method.path
         )
@@ -102,14 +102,14 @@ class Wire:
             call.cancel()
 
     async def http(self, head: str, body: bytes = b"", *, key: str | None = None) -> None:
-        """One request over a connection of its own: the head without its end, and a body."""
+        """Sends one request over a new connection: a head without its end, and a body."""
         name, value = self.authorization(key)
         lines = f"{head}\r\nHost: localhost\r\nConnection: close\r\n{name}: {value}\r\n"
         length = f"Content-Length: {len(body)}\r\n\r\n"
         await self.bytes_to(self.rest, f"{lines}{length}".encode() + body)
 
     async def bytes_to(self, api: Host, data: bytes) -> None:
-        """Sends bytes over a connection of their own and keeps the answer."""
+        """Sends bytes over a new connection and stores the answer."""
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(ANSWER_S), connection(api) as (reader, writer):
                 writer.write(data)
@@ -119,7 +119,7 @@ class Wire:
     async def post_files(
         self, path: str, files: Mapping[str, bytes], *, held_s: float | None = None
     ) -> None:
-        """A multipart request over REST, whose answer is read, or is held for a while unread."""
+        """Sends a multipart request over REST; reads its answer, or holds it unread for held_s."""
         name, value = self.authorization()
         parts = b"".join(
             b'--x\r\nContent-Disposition: form-data; name="%s"; filename="f"\r\n\r\n%s\r\n'
@@ -138,14 +138,14 @@ class Wire:
             await self.hold(self.rest, head.encode() + body, held_s=held_s)
 
     async def hold(self, api: Host, data: bytes, *, held_s: float) -> None:
-        """Sends bytes over a connection of their own, and neither reads nor says more."""
+        """Sends bytes over a new connection, and holds it open without reading or sending."""
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(ANSWER_S), connection(api) as (_, writer):
                 writer.write(data)
                 await asyncio.sleep(held_s)
 
     def authorization(self, key: str | None = None) -> tuple[str, str]:
-        """The header that says who calls."""
+        """Returns the header with the API key."""
         return "authorization", f"Bearer {self.key if key is None else key}"
 
 
@@ -153,7 +153,7 @@ class Wire:
 async def connection(
     api: Host,
 ) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection, which ends with a reset."""
+    """Opens a connection; the end of the block resets it."""
     reader, writer = await asyncio.open_connection(*api)
     try:
         yield reader, writer

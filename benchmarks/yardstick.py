@@ -1,4 +1,4 @@
-"""The yardstick: a bare grpc.aio server in its own process that does the least each call needs."""
+"""The yardstick: a bare grpc.aio server in a separate process with the least work for each call."""
 
 import asyncio
 import sys
@@ -16,14 +16,14 @@ DOWNLOAD = "/yardstick.Yardstick/Download"
 
 
 def main() -> None:
-    """Serves on a free loopback port, which it prints, until it is ended."""
+    """Serves on a free loopback port, which it prints, until the process ends."""
     keep_freed_memory()
     buffer_bytes, answer_bytes = (int(argument) for argument in sys.argv[1:])
     uvloop.run(serve(Yardstick(buffer_bytes, answer_bytes)))
 
 
 class Yardstick:
-    """An echo, and a stream of chunks into and out of a buffer whose pages are there already.
+    """An echo, and streams of chunks into and out of a buffer with resident pages.
 
     Args:
         buffer_bytes: Size of the buffer.

@@ -50,7 +50,7 @@ HEADER = (
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the blocking client, or tells whether it is fresh."""
+    """Writes the blocking client, or checks it; returns the exit status."""
     if arguments not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)  # noqa: T201  a program
         return 2
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 
 def generated() -> dict[Path, str]:
-    """The text of every file of the blocking client."""
+    """Returns the text of every file of the blocking client."""
     with TemporaryDirectory() as folder:
         sources = sorted((CLIENT / "_async").rglob("*.py"))
         rule = unasync.Rule(f"{CLIENT / '_async'}/", f"{folder}/", additional_replacements=NAMES)
@@ -84,7 +84,7 @@ def generated() -> dict[Path, str]:
 
 
 def existing() -> set[Path]:
-    """The files of the blocking client as they are."""
+    """Returns the existing files of the blocking client."""
     return set((CLIENT / "_sync").rglob("*.py"))
 
 
@@ -93,11 +93,11 @@ def _is_fresh(path: Path, made: dict[Path, str]) -> bool:
 
 
 def _tidy(folder: str) -> None:
-    """Imports that became equal are merged and lines that became short are joined."""
+    """Merges imports that became equal, and joins lines that became short."""
     ruff = [sys.executable, "-m", "ruff"]
     root = CLIENT.parents[1]
     settings = ["--config", str(root / "pyproject.toml"), "--quiet", folder]
-    # The copies lie outside the source roots, by which ruff tells our own packages from others.
+    # The copies are outside the source roots, by which ruff recognises first-party packages.
     ours = ["--config", 'lint.isort.known-first-party = ["opserve", "opserve_client"]']
     for step in (["check", "--fix", "--select", "I", *ours], ["format"]):
         subprocess.run([*ruff, *step, *settings], cwd=root, check=True)  # noqa: S603  ruff itself

@@ -1,4 +1,4 @@
-"""Draws docs/pictures/kernels-*.svg: what the kernels move where (make pictures)."""
+"""make pictures: draws docs/pictures/kernels-*.svg, the memory accesses of the kernels."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -10,7 +10,7 @@ INK, PALE, PADDING = "#2b2d33", "#f3f4f6", "#dcdfe4"
 BLUE, ORANGE, GREEN, PINK = "#7fb3d5", "#f0b26b", "#8fc79a", "#dba3c4"
 
 Axes = Any
-"""Of matplotlib, whose types the environment of the type checkers does not have."""
+"""An object of matplotlib, which is not installed where the type checkers run."""
 Colours = Sequence[Sequence[str]]
 
 
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def cells(axes: Axes, x: float, y: float, colours: Colours, *, size: float = 0.5) -> None:
-    """Rows of squares whose first is at (x, y)."""
+    """Draws rows of squares from (x, y) on."""
     rectangle: Any = import_module("matplotlib.patches").Rectangle
     for i, row in enumerate(colours):
         for j, colour in enumerate(row):
@@ -43,24 +43,24 @@ def cells(axes: Axes, x: float, y: float, colours: Colours, *, size: float = 0.5
 
 
 def block(rows: int, columns: int, colour: str = PALE) -> list[list[str]]:
-    """Squares of one colour."""
+    """Draws squares of one colour."""
     return [[colour] * columns for _ in range(rows)]
 
 
 def label(axes: Axes, x: float, y: float, *lines: str) -> None:
-    """Lines of text, of which the first begins at (x, y)."""
+    """Writes lines of text from (x, y) on."""
     axes.text(x, y, "\n".join(lines), va="top", color=INK, linespacing=1.35)
 
 
 def arrow(axes: Axes, begin: tuple[float, float], end: tuple[float, float]) -> None:
-    """From one place to another."""
+    """Draws an arrow."""
     axes.annotate(
         "", xy=end, xytext=begin, arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.1}
     )
 
 
 def draw_packed(axes: Axes) -> None:
-    """A tap is an offset into the padded copy."""
+    """Draws a tap as an offset into the padded copy."""
     copy = block(7, 9, PADDING)
     for i in range(1, 6):
         copy[i][1:8] = [PALE] * 7
@@ -96,7 +96,7 @@ def draw_packed(axes: Axes) -> None:
 
 
 def draw_phases(axes: Axes) -> None:
-    """A stride of 2 splits positions and taps."""
+    """Draws how a stride of 2 splits positions and taps."""
     result = [[(BLUE, ORANGE), (GREEN, PINK)][i % 2][j % 2] for i in range(6) for j in range(6)]
     label(axes, 0, 0, "result, stride 2:", "four phases")
     cells(axes, 0, 1.3, [result[6 * i : 6 * i + 6] for i in range(6)])
@@ -124,7 +124,7 @@ def draw_phases(axes: Axes) -> None:
 
 
 def draw_dots(axes: Axes) -> None:
-    """The weight's gradient."""
+    """Draws the weight's gradient."""
     label(axes, 0, 0, "grad_output, some channels")
     cells(axes, 0, 0.8, block(4, 14, ORANGE))
     label(axes, 0, 3.3, "the image under one tap, some", "(channel, tap)")
@@ -146,7 +146,7 @@ def draw_dots(axes: Axes) -> None:
 
 
 def draw_outer(axes: Axes) -> None:
-    """The weight's gradient where channels are many."""
+    """Draws the weight's gradient for many channels."""
     label(axes, 0, 0, "pixels of grad_output,", "channels side by side")
     output = block(6, 4)
     output[1] = [ORANGE] * 4
@@ -164,7 +164,7 @@ def draw_outer(axes: Axes) -> None:
 
 
 def draw_winograd(axes: Axes) -> None:
-    """F(4x4, 3x3)."""
+    """Draws Winograd's F(4x4, 3x3)."""
     label(axes, 0, 0, "image: tiles of 6 x 6,", "4 apart")
     image = block(10, 10)
     for i in range(6):
@@ -193,7 +193,7 @@ def draw_winograd(axes: Axes) -> None:
 
 
 def draw_depthwise(axes: Axes) -> None:
-    """Rows of one channel."""
+    """Draws the depthwise kernel: rows of one channel."""
     label(axes, 0, 0, "rows of a channel")
     rows = block(5, 12)
     for i, colour in enumerate((BLUE, ORANGE, GREEN)):
@@ -216,7 +216,7 @@ def draw_depthwise(axes: Axes) -> None:
 
 
 def draw_fold(axes: Axes) -> None:
-    """col2im by rows."""
+    """Draws col2im by rows."""
     label(axes, 0, 0, "columns: one row for each element of a block (3 x 3)")
     rows = block(9, 16)
     for i, colour in ((1, BLUE), (4, ORANGE), (7, GREEN)):

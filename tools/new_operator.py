@@ -1,4 +1,4 @@
-"""make operator NAME=my_operator: an operator's files, its lines elsewhere, and what is left."""
+"""make operator NAME=my_operator: writes an operator's files and its lines in other files."""
 
 import argparse
 import re
@@ -17,9 +17,9 @@ first, then `make protos`; `make support` once contract.py names the profiles.
 
 
 def main() -> int:
-    """Writes the operator; returns the exit status."""
+    """Writes the operator and prints the remaining work; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", help="snake case, as the vendor names it without its prefix")
+    parser.add_argument("name", help="the vendor's name without its prefix, in snake case")
     parser.add_argument("--root", type=Path, default=TEMPLATE.parent.parent, help="repository")
     asked = parser.parse_args()
     name: str = asked.name
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def skeleton(name: str) -> dict[Path, str]:
-    """The files of an operator, relative to the repository, and what they hold."""
+    """Returns the texts of an operator's files by their paths in the repository."""
     templates = sorted(path for path in TEMPLATE.rglob("*.in") if path.is_file())
     return {
         Path(str(path.relative_to(TEMPLATE).with_suffix("")).replace("OPERATOR", name)): filled(
@@ -53,23 +53,23 @@ def skeleton(name: str) -> dict[Path, str]:
 
 
 def filled(text: str, name: str) -> str:
-    """A template with the operator's names in it."""
+    """Fills a template with the operator's names."""
     camel = class_of(name)
     return Template(text).substitute(name=name, cls=camel, call=f"aclnn{camel}")
 
 
 def class_of(name: str) -> str:
-    """The name of the operator's message and classes."""
+    """Returns the name of the operator's message and classes."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
 def in_registry(text: str, name: str) -> str:
-    """The registry with the operator as its last one."""
+    """Adds the operator at the end of the registry."""
     return after(text, r"OPERATOR_NAMES = \((?:\n    \"\w+\",)+", f'\n    "{name}",')
 
 
 def in_request(text: str, name: str) -> str:
-    """operator_service.proto with the operator's import, and its field in the oneof."""
+    """Adds the operator's import and its field of the oneof to operator_service.proto."""
     _, _, request = text.partition("message GetWorkspaceSizeRequest {")
     taken = set(map(int, re.findall(r"= (\d+);", request.partition("\n}")[0])))
     number = next(number for number in range(1, len(taken) + 2) if number not in taken)
@@ -81,7 +81,7 @@ def in_request(text: str, name: str) -> str:
 
 
 def in_client_table(text: str, name: str) -> str:
-    """The client's table of operators with the operator as its last one."""
+    """Adds the operator at the end of the client's table of operators."""
     camel = class_of(name)
     text = after(text, r"OperatorClass = \((?:\n    [^\n)]+)+", f"\n    | type[{camel}]")
     text = after(text, r"OPERATORS: [^{]+\{(?:\n    [^\n}]+)+", f'\n    "{name}": {camel},')
@@ -89,7 +89,7 @@ def in_client_table(text: str, name: str) -> str:
 
 
 def in_client(text: str, name: str) -> str:
-    """The client's public names with the operator's two."""
+    """Adds the operator's two public names to the client."""
     camel = class_of(name)
     names = f"{camel}, {camel}Result"
     text = after(text, r"__all__ = \[", f'\n    "{camel}",\n    "{camel}Result",')
@@ -97,19 +97,19 @@ def in_client(text: str, name: str) -> str:
 
 
 def after(text: str, pattern: str, added: str) -> str:
-    """The text with an addition behind the only place that a pattern matches."""
+    """Inserts an addition after the only match of a pattern."""
     (found,) = re.finditer(pattern, text)
     return text[: found.end()] + added + text[found.end() :]
 
 
 def imported(text: str, line: str) -> str:
-    """The module with one import more; ruff sorts it in."""
+    """Adds an import to a module; ruff sorts it later."""
     place = text.index("\nfrom opserve_client.operators.")
     return f"{text[:place]}\n{line}{text[place:]}"
 
 
 def format_python(paths: list[Path]) -> None:
-    """Sorts imports and `__all__`, and breaks long lines, as `make lint` wants them."""
+    """Sorts imports and `__all__`, and breaks long lines, as `make lint` requires."""
     ruff = [sys.executable, "-m", "ruff"]
     configured = ["--quiet", "--config", str(TEMPLATE.parent.parent / "pyproject.toml")]
     for command in (["check", "--fix", "--select", "I,RUF022"], ["format"]):
@@ -122,7 +122,7 @@ EDITS: Mapping[Path, Callable[[str, str], str]] = {
     Path("client/opserve_client/operators/__init__.py"): in_client_table,
     Path("client/opserve_client/__init__.py"): in_client,
 }
-"""Files of every operator, which take a line or two of each."""
+"""Files with a line or two for each operator."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Generates the Python code beside the protos; with --check, only tells whether it is fresh."""
+"""Generates the Python code beside the protos; --check fails if it is stale and writes nothing."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ GENERATED = "*_pb2*.py*"
 
 
 def main() -> int:
-    """Regenerates, or compares; returns the exit status."""
+    """Generates or compares the code; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
     check = parser.parse_args().check
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def generate(target: Path) -> None:
-    """Runs protoc: messages for every proto, stubs only for those that hold a service."""
+    """Runs protoc: messages for every proto, stubs only for protos with a service."""
     messages = [str(path) for path in sources(PROTOS, "*.proto")]
     services = [name for name in messages if name.endswith("_service.proto")]
     protoc("--python_out", "--mypy_out", "mypy", target=target, files=messages)
@@ -38,7 +38,7 @@ def generate(target: Path) -> None:
 
 
 def protoc(code: str, stubs: str, plugin: str, *, target: Path, files: list[str]) -> None:
-    """Writes code and its type stubs for some protos into target."""
+    """Writes the code and the type stubs of some protos into target."""
     scripts = Path(sys.executable).parent
     subprocess.run(
         [
@@ -53,25 +53,25 @@ def protoc(code: str, stubs: str, plugin: str, *, target: Path, files: list[str]
 
 
 def stale(fresh: Path) -> list[Path]:
-    """Generated files that are missing, superfluous or different, relative to the protos."""
+    """Returns the generated files that are missing, superfluous or different."""
     names = {*sources(fresh, GENERATED), *sources(PROTOS, GENERATED)}
     return sorted(name for name in names if content(fresh / name) != content(PROTOS / name))
 
 
 def content(path: Path) -> bytes | None:
-    """What a file holds; None where there is none."""
+    """Returns the bytes of a file; None if there is no such file."""
     return path.read_bytes() if path.exists() else None
 
 
 def sources(root: Path, pattern: str) -> list[Path]:
-    """Files under root that match, relative to it, in a stable order."""
+    """Returns the matching files under root, sorted and relative to root."""
     return sorted(
         path.relative_to(root) for path in root.rglob(pattern) if "__pycache__" not in path.parts
     )
 
 
 def report(names: list[Path]) -> int:
-    """Prints what is stale; returns the exit status."""
+    """Prints the stale files; returns the exit status."""
     for name in names:
         print(f"stale: protos/{name}; run make protos")
     return 1 if names else 0

@@ -1,4 +1,4 @@
-"""make report-pictures: draws the pictures of the conformance report from a made-up run."""
+"""make report-pictures: draws the pictures of the conformance report from a synthetic run."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _telling(run: RunRecord) -> Result:
-    """A failure whose maps show most: errors of many sizes, on a plane, beside what is right."""
+    """Returns the failure with the clearest maps: errors of many sizes, beside correct cells."""
 
     def shown(result: Result) -> int:
         maps = [heat for output in result.verdict.outputs for heat in output.maps]

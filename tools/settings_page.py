@@ -51,12 +51,12 @@ UNITS = {
     "device_tags": "JSON object",
     "expected_values_folder": "folder",
 }
-"""Units that the ending of a name does not tell."""
+"""Units of settings whose names do not end with one."""
 SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def main() -> int:
-    """Writes the page, or compares; returns the exit status."""
+    """Writes or compares the page; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
     check = parser.parse_args().check
@@ -71,24 +71,24 @@ def main() -> int:
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     options = (f"| `{option}` | `{variable(name)}` |\n" for name, option in OPTIONS.items())
     return HEAD + "".join(map(row, Settings.model_fields)) + OPTIONS_HEAD + "".join(options)
 
 
 def row(name: str) -> str:
-    """One setting."""
+    """Returns the row of a setting."""
     meaning = (Settings.model_fields[name].description or "").replace("\n", " ")
     return f"| `{variable(name)}` | {unit(name)} | {default(name)} | {meaning} |\n"
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting."""
+    """Returns the environment variable of a setting."""
     return f"{PREFIX}{name.upper()}"
 
 
 def unit(name: str) -> str:
-    """The unit of a setting: by its name, or else by the ending that all of its kind have."""
+    """Returns the unit of a setting, by its name or by the ending of its name."""
     if name in UNITS:
         return UNITS[name]
     if name.endswith("_s"):
@@ -101,7 +101,7 @@ def unit(name: str) -> str:
 
 
 def default(name: str) -> str:
-    """The default as it would be set, and a size in words as well."""
+    """Returns the default in the syntax of the variable; sizes also in KiB, MiB or GiB."""
     field = Settings.model_fields[name]
     if field.default_factory is not None:
         return "see its meaning"

@@ -1,6 +1,6 @@
-"""One operator through services: those at the given addresses, or one that this starts.
+"""Runs one operator on the services in the arguments, or else on a private one.
 
-Status 0: all answer right.
+Exits with 0 if all results are right.
 """
 
 import sys
@@ -13,7 +13,7 @@ from opserve_client.private_service import private_service
 
 
 def main() -> int:
-    """Tries the services at the addresses of the command line; without any, a private one."""
+    """Checks the services at the given addresses; without any, a private one."""
     if sys.argv[1:]:
         return smoke(sys.argv[1:])
     with private_service(devices='["reference"]') as started:
@@ -21,7 +21,7 @@ def main() -> int:
 
 
 def smoke(addresses: Sequence[str]) -> int:
-    """Lists the devices and folds columns of ones: the image counts how often a pixel was taken."""
+    """Lists the devices and folds columns of ones: each pixel counts the blocks that contain it."""
     columns = np.ones((4, 4), np.float32)
     counts = np.array([[[1, 2, 1], [2, 4, 2], [1, 2, 1]]], np.float32)
     call = Im2colBackward(

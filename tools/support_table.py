@@ -16,7 +16,7 @@ SOURCE_ONLY = "\\*"
 
 
 def main() -> int:
-    """Writes the table, or compares; returns the exit status."""
+    """Writes or compares the table; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when stale")
     check = parser.parse_args().check
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def table() -> str:
-    """Profile x operator x dtype."""
+    """Returns the table of dtypes by profile and operator."""
     head = ["profile", *map(linked, OPERATORS.values())]
     rows = [head, ["---"] * len(head), *map(row, PROFILES.values())]
     lines = (f"| {' | '.join(cells)} |\n" for cells in rows)
@@ -45,18 +45,18 @@ def table() -> str:
 
 
 def linked(operator: Operator[Any]) -> str:
-    """An operator's name, with its page behind it."""
+    """Returns an operator's name with a link to its page."""
     return f"[`{operator.call}`](../../kernels/opserve_kernels/operators/{operator.name}/README.md)"
 
 
 def row(profile: Profile) -> list[str]:
-    """One profile."""
+    """Returns the row of a profile."""
     supports = [operator.support.get(profile.name) for operator in OPERATORS.values()]
     return [f"`{profile.name}`: {profile.products}", *map(cell, supports)]
 
 
 def cell(support: Support | None) -> str:
-    """The dtypes of one operator on one profile, and what else a reader must know."""
+    """Returns the dtypes of an operator on a profile, with notes."""
     if support is None:
         return ""
     dtypes = ", ".join(spelled(support, dtype) for dtype in support.dtypes)
@@ -64,7 +64,7 @@ def cell(support: Support | None) -> str:
 
 
 def spelled(support: Support, dtype: DataType) -> str:
-    """A dtype, marked where the vendor's page does not have it."""
+    """Returns a dtype, with a mark if the vendor's page does not list it."""
     return f"{dtype}{SOURCE_ONLY}" if dtype in support.source_only else str(dtype)
 
 

@@ -1,4 +1,4 @@
-"""make bench-kernels: how fast and how exact the kernels are, beside PyTorch."""
+"""make bench-kernels: speed and accuracy of the kernels, beside PyTorch."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ def main() -> None:
     lines = [compare(rounds) for compare in track(comparisons, description="shapes")]
     show_lines(lines, setting)
     if options.shapes:
-        return  # a selection neither meets goals nor replaces what a whole run has written
+        return  # a selection has no goals, and must not replace the files of a whole run
     goals = goals_of(lines)
     show_goals(goals)
     for path in (write_goals(goals), write_lines(lines, setting), draw(lines, setting)):
@@ -52,18 +52,16 @@ def main() -> None:
 def _options() -> Namespace:
     parser = ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
     parser.add_argument(
-        "--shapes", nargs="+", metavar="NAME", help="only these; nothing is written then"
+        "--shapes", nargs="+", metavar="NAME", help="measure only these shapes; writes no files"
     )
-    parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"how many ({_ROUNDS})")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{_QUICK_ROUNDS} rounds, for a first look"
-    )
-    parser.add_argument("--seed", type=int, default=SEED, help=f"of the random shapes ({SEED})")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"number of rounds ({_ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help=f"measure only {_QUICK_ROUNDS} rounds")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"seed of random shapes ({SEED})")
     return parser.parse_args()
 
 
 def _comparisons(seed: int, names: Sequence[str] | None) -> list[Comparison]:
-    """What is to be measured, of the shapes that are named; of all without names."""
+    """Returns the comparisons for the named shapes, or for all without names."""
     of_suites = ((HALVES, Suite.FLOAT16), (HALVES, Suite.BFLOAT16))
     named: list[tuple[str, Comparison]] = [
         *((shape.name, partial(compare_in_depth, shape)) for shape in CONVOLUTIONS),
@@ -95,8 +93,8 @@ def _setting(rounds: int) -> Setting:
 
 
 def _machine() -> str:
-    """The processor as the kernel and as the compiler name it."""
-    binding: Any = import_module("llvmlite.binding")  # it has no types
+    """Returns the names of the processor by the Linux kernel and by the compiler."""
+    binding: Any = import_module("llvmlite.binding")  # without types
     described = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line for line in described if line.startswith("model name")), "processor: ?")
     return f"{model.partition(':')[2].strip()} ({binding.get_host_cpu_name()})"

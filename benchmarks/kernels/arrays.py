@@ -1,4 +1,4 @@
-"""The arrays of a call, the same for both sides, drawn from a seed of the shape's name."""
+"""Arrays of a call, the same for both sides, random by a seed from the shape's name."""
 
 from typing import Any
 from zlib import crc32
@@ -15,7 +15,7 @@ _ALIGNMENT = 512  # of buffers in a device's memory
 
 
 def convolution_arrays(shape: ConvolutionShape, dtype: DataType) -> dict[str, Array]:
-    """grad_output, input and weight."""
+    """Returns grad_output, input and weight."""
     return {
         name: _normal(f"{shape.name} {name}", size, dtype)
         for name, size in (
@@ -27,26 +27,26 @@ def convolution_arrays(shape: ConvolutionShape, dtype: DataType) -> dict[str, Ar
 
 
 def fold_columns(shape: FoldShape) -> Array:
-    """The columns that are folded."""
+    """Returns the columns to fold."""
     return _normal(shape.name, shape.columns_shape, DataType.FLOAT)
 
 
 def aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
-    """Uninitialised memory that begins where a device's buffers do."""
+    """Returns uninitialised memory with the alignment of a device's buffers."""
     memory = np.empty(size_bytes + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + size_bytes]
 
 
 def aligned_copy(array: Array) -> NDArray[np.uint8]:
-    """The bytes of an array."""
+    """Returns the bytes of an array."""
     copied = aligned_bytes(array.nbytes)
     copied[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return copied
 
 
 def relative_error(found: Array, exact: Array) -> float:
-    """The largest difference, relative to the largest exact value."""
+    """Returns the largest difference, relative to the largest exact value."""
     difference = np.abs(found.astype(np.float64) - exact).max()
     return float(difference / np.abs(exact).max())
 

@@ -1,4 +1,4 @@
-"""One shape on both sides: how long each takes and how far each is from float64."""
+"""Comparison of one shape on both sides: time, and error against float64."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 _OURS, _THEIRS, _CHANNELS_LAST = "ours", "theirs", "theirs, channels last"
-_PRODUCTS = 2  # grad_input and grad_weight; grad_bias is not counted as work
+_PRODUCTS = 2  # grad_input and grad_weight; grad_bias does not count as work
 _DTYPES = {Suite.FLOAT16: DataType.FLOAT16, Suite.BFLOAT16: DataType.BF16}
 _ALL: subject.Mask = (True, True, True)
 _TO_WEIGHT: subject.Mask = (False, True, False)
@@ -26,7 +26,7 @@ _SINGLE: Mapping[Part, subject.Mask] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Contest:
-    """A call on both sides, with work as a Line has it and results by name."""
+    """A call on both sides, with its work as in Line and its results by name."""
 
     ours: subject.Call
     theirs: peer.Peer
@@ -36,7 +36,7 @@ class _Contest:
 
 
 def compare_in_depth(shape: ConvolutionShape, rounds: int) -> Line:
-    """All gradients and each large one; also against PyTorch's better layout."""
+    """Compares all gradients and each large one, also with PyTorch's better layout."""
     suite = Suite.CONVOLUTION
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, suite)
@@ -56,21 +56,21 @@ def compare_in_depth(shape: ConvolutionShape, rounds: int) -> Line:
 
 
 def compare_gradients(shape: ConvolutionShape, suite: Suite, rounds: int) -> Line:
-    """All gradients against contiguous tensors."""
+    """Compares all gradients with PyTorch on contiguous tensors."""
     arrays = convolution_arrays(shape, _DTYPES.get(suite, DataType.FLOAT))
     contest = _gradients(shape, arrays, suite)
     return _line(suite, shape, contest, _both(contest, rounds), {})
 
 
 def compare_fast(shape: ConvolutionShape, rounds: int) -> Line:
-    """All gradients against contiguous tensors, with Winograd's algorithm where it is faster."""
+    """Compares all gradients on contiguous tensors, with Winograd's algorithm if it is faster."""
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, Suite.FAST, subject.FAST)
     return _line(Suite.FAST, shape, contest, _both(contest, rounds), {})
 
 
 def compare_on_threads(shape: ConvolutionShape, rounds: int) -> Line:
-    """All gradients on two threads of both sides."""
+    """Compares all gradients with two threads on both sides."""
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, Suite.THREADS, PlanOptions(threads=THREADS))
     peer.use_threads(THREADS)
@@ -80,7 +80,7 @@ def compare_on_threads(shape: ConvolutionShape, rounds: int) -> Line:
 
 
 def compare_filters(shape: ConvolutionShape, rounds: int) -> Line:
-    """The filter gradient with channels last on both sides."""
+    """Compares the filter gradient with channels last on both sides."""
     arrays = convolution_arrays(shape, DataType.FLOAT)
     theirs = peer.channels_last_peer(shape, arrays, _TO_WEIGHT)
     exact, found = (
@@ -101,7 +101,7 @@ def compare_filters(shape: ConvolutionShape, rounds: int) -> Line:
 
 
 def compare_folds(shape: FoldShape, rounds: int) -> Line:
-    """Columns added up to images."""
+    """Compares the folding of columns to images."""
     columns = fold_columns(shape)
     theirs = peer.fold_peer(shape, columns)
     contest = _Contest(
@@ -157,5 +157,5 @@ def _line(
 
 
 def _worst_error(found: Mapping[str, Array], exact: Mapping[str, Array]) -> float:
-    """Of the products; a sum over positions alone is no algorithm of ours."""
+    """Returns the algorithms of the products, without the sum over positions of grad_bias."""
     return max(relative_error(found[name], exact[name]) for name in exact if name != "grad_bias")

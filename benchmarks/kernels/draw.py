@@ -1,4 +1,4 @@
-"""Shapes drawn at random by a seed: they guard against tuning to a list."""
+"""Random shapes by a seed, which guard against tuning for a list."""
 
 from dataclasses import replace
 from math import exp, log, prod
@@ -22,7 +22,7 @@ _MOST_ELEMENTS = 1 << 21
 
 
 def random_shapes(seed: int = SEED, *, count: int = COUNT) -> tuple[ConvolutionShape, ...]:
-    """So many shapes of all kinds, the same for the same seed; bounded in what they cost."""
+    """Returns random shapes of all kinds with bounded cost, the same for the same seed."""
     random = np.random.default_rng(seed)
     shapes: list[ConvolutionShape] = []
     while len(shapes) < count:
@@ -62,7 +62,7 @@ def _draw(random: np.random.Generator) -> ConvolutionShape:
 
 
 def _draw_channels(random: np.random.Generator) -> tuple[int, int, int]:
-    """Groups, input and output channels: dense, grouped, or a group for each input channel."""
+    """Draws groups, input and output channels: dense, grouped or depthwise."""
     kind = random.random()
     first, second = _log_uniform(random, 1, _MOST_CHANNELS), _log_uniform(random, 1, _MOST_CHANNELS)
     if random.random() < 0.5:
@@ -76,7 +76,7 @@ def _draw_channels(random: np.random.Generator) -> tuple[int, int, int]:
 
 
 def _by_axis(random: np.random.Generator, values: Sizes, rank: int) -> Sizes:
-    """Mostly the same for all axes."""
+    """Draws a number for each axis, mostly the same for all."""
     drawn = tuple(int(value) for value in random.choice(values, rank))
     return (drawn[0],) * rank if random.random() < 0.7 else drawn
 

@@ -1,4 +1,4 @@
-"""What the kernels are to reach, and what a run found."""
+"""Goals of the kernels, and their values in a run."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,21 +20,21 @@ TARGETS: Mapping[Suite, float] = {
     Suite.FILTER: 1.8,
     Suite.THREADS: 1.8,
 }
-"""What the geometric mean of a suite is to reach: PyTorch's seconds over ours."""
+"""Targets of the geometric mean of each suite: PyTorch's seconds over opserve's."""
 
-_NO_WINOGRAD = "no plan tells of Winograd"
+_NO_WINOGRAD = "no plan uses Winograd"
 _NOT_MEASURED = "no such shape was measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A number that is to reach a target.
+    """A number with a target.
 
     Attributes:
-        goal: What it is a number of.
-        value: None where it could not be found.
-        target: What it is to reach.
-        better: Which way.
+        goal: Description of the number.
+        value: The value; None without a measurement.
+        target: The target.
+        better: Whether the value must be higher or lower than the target.
         reason: Why there is no value.
     """
 
@@ -52,7 +52,7 @@ class Goal:
 
 
 def goals_of(lines: Sequence[Line]) -> list[Goal]:
-    """All goals; what was not measured has no value."""
+    """Returns all goals; those without a measurement have no value."""
     networks, drawn = (_ratios(lines, suite) for suite in (Suite.CONVOLUTION, Suite.RANDOM))
     better = geomean(_ratios(lines, Suite.CONVOLUTION, Part.ALL_BEST))
     return [
@@ -101,7 +101,7 @@ def _found(goal: str, value: float | None, target: float) -> Goal:
 
 
 def _errors(lines: Sequence[Line]) -> list[Goal]:
-    """Of what is computed in fp32, by kind of algorithm."""
+    """Returns the goals for each kind of algorithm in fp32."""
     exact = [line for line in lines if line.suite not in {Suite.FLOAT16, Suite.BFLOAT16}]
     kinds: tuple[tuple[str, float, str, Callable[[Line], bool]], ...] = (
         ("direct", 1e-6, _NOT_MEASURED, lambda line: not _uses_winograd(line)),

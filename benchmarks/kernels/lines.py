@@ -1,4 +1,4 @@
-"""What is known of one shape once it was measured."""
+"""Measurements of one shape."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from enum import StrEnum
 from benchmarks.measure import Figure
 
 THREADS = 2
-"""Of a call of Suite.THREADS."""
+"""Threads of a call of Suite.THREADS."""
 
 
 class Suite(StrEnum):
-    """What a shape was measured for; all but FAST with direct sums, as a session has by default."""
+    """Suites of shapes; all but FAST use direct sums, the default of a session."""
 
     CONVOLUTION = "convolution"
     FAST = "convolution, fast"
@@ -24,7 +24,7 @@ class Suite(StrEnum):
 
 
 class Part(StrEnum):
-    """What of a call a ratio is told of: PyTorch's seconds over ours."""
+    """Parts of a call with a ratio: PyTorch's seconds over opserve's."""
 
     GRAD_INPUT = "grad_input"
     GRAD_WEIGHT = "grad_weight"
@@ -34,19 +34,19 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A shape that was measured.
+    """A measured shape.
 
     Attributes:
-        suite: What for.
-        shape: Its name.
-        text: Its sizes.
-        algorithm: What the plan tells of its choice.
-        work: Operations of all that the call computes; bytes that a fold moves at least.
-        ours_s: Seconds of our call of everything.
-        theirs_s: Seconds of PyTorch's.
-        ratios: PyTorch's seconds over ours.
-        error: Our largest error relative to the largest exact value.
-        their_error: PyTorch's.
+        suite: Suite of the shape.
+        shape: Name of the shape.
+        text: Sizes of the shape.
+        algorithm: Algorithm that the plan chose.
+        work: Operations of the whole call; for a fold, the least number of moved bytes.
+        ours_s: Seconds of opserve's call with all gradients.
+        theirs_s: Seconds of PyTorch's call.
+        ratios: PyTorch's seconds over opserve's.
+        error: Largest error of opserve relative to the largest exact value.
+        their_error: The same of PyTorch.
     """
 
     suite: Suite
@@ -62,7 +62,7 @@ class Line:
 
     @property
     def ours_rate(self) -> float:
-        """Work in a second, in thousands of millions."""
+        """Work per second, in units of 10^9."""
         return self.work / self.ours_s / 1e9
 
     @property

@@ -1,7 +1,7 @@
-"""How calls are timed: by turns, in CPU time of the thread, so that other work counts little.
+"""Timing of calls: alternating, in CPU time of the thread, so that other processes matter little.
 
-Calls on several threads are timed by the clock on the wall; there the least of some rounds counts,
-for other work only ever adds to it.
+Calls on several threads are measured in wall-clock time. The least of several rounds counts, as
+other processes only add to it.
 """
 
 import time
@@ -20,11 +20,11 @@ _GAP_S = (
 
 
 def by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
-    """Seconds of one call of each, round by round; what warms up does not count.
+    """Returns the seconds of one call of each in every round, after a warm-up.
 
     Args:
-        calls: What is compared; each round measures all of them, one after the other.
-        rounds: How many.
+        calls: Compared calls; each round measures all of them in sequence.
+        rounds: Number of rounds.
     """
     repeats = {name: _repeats(call) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
@@ -35,7 +35,7 @@ def by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
 
 
 def least_by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
-    """The least seconds of one call of each by the clock on the wall, after a warm call each."""
+    """Returns the least wall-clock seconds of one call of each, after a warm-up call."""
     repeats = {name: _repeats(call) for name, call in calls.items()}
     least = dict.fromkeys(calls, inf)
     for _ in range(rounds):
@@ -48,17 +48,17 @@ def least_by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Sa
 
 
 def ratio(samples: Samples, *, over: str, under: str) -> Figure:
-    """Seconds of one over those of another, each round against its own."""
+    """Returns the ratio of the seconds of two calls, computed for each round."""
     return figure([a / b for a, b in zip(samples[over], samples[under], strict=True)])
 
 
 def faster(samples: Samples, *names: str) -> str:
-    """Which of some calls takes less; those that were not measured do not count."""
+    """Returns the name of the fastest measured call."""
     return min((name for name in names if name in samples), key=lambda name: median(samples[name]))
 
 
 def geomean(ratios: Sequence[float]) -> float | None:
-    """The mean that ratios have; None where there are none."""
+    """Returns the geometric mean of ratios; None without ratios."""
     return geometric_mean(ratios) if ratios else None
 
 

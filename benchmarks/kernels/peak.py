@@ -1,4 +1,4 @@
-"""The most that one core computes: a loop of nothing but vector multiply-adds."""
+"""Peak of one core: a loop of independent vector multiply-adds."""
 
 import time
 from importlib import import_module
@@ -12,7 +12,7 @@ _ROUNDS = 3_000_000
 _TIMES = 9
 
 Value = Any
-"""A value, type or builder of llvmlite, which has no types, as numba has none."""
+"""A value, type or builder of llvmlite, which has no type stubs."""
 
 _binding: Value = import_module("llvmlite.binding")
 _ir: Value = import_module("llvmlite.ir")
@@ -20,7 +20,7 @@ _numba: Value = import_module("numba")
 
 
 def _lanes() -> int:
-    """Floats in a vector of this machine."""
+    """Returns the number of floats in a vector of this machine."""
     features = _binding.get_host_cpu_features()
     if features.get("avx512f"):
         return 16
@@ -31,7 +31,7 @@ _LANES = _lanes()
 
 
 def _multiply_add_rounds(_context: Value, _rounds: Value) -> tuple[Value, Value]:
-    """sum = sum * x + x in every chain, rounds times; returns a lane, so that all is needed."""
+    """Computes sum = sum * x + x in every chain; returns a lane, so that none is dropped."""
     signature = _numba.types.float32(_numba.types.int64)
     return signature, _emit
 
@@ -76,7 +76,7 @@ def _loop(rounds: int) -> float:
 
 
 def peak_operations() -> float:
-    """Operations a second of one core: a multiply-add is two for each lane."""
+    """Returns the operations per second of one core: a multiply-add counts as two in each lane."""
     seconds: list[float] = []
     for _ in range(_TIMES):
         start = time.thread_time()

@@ -1,4 +1,4 @@
-"""The other side: PyTorch on the CPU, which computes with oneDNN where it can."""
+"""PyTorch on the CPU, which uses oneDNN where it can, for comparison."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -12,17 +12,17 @@ from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
 from benchmarks.kernels.subject import Mask
 
 Tensor = Any
-"""A tensor of PyTorch's, whose types the environment of the type checkers does not have."""
+"""A tensor of PyTorch, which is not installed where the type checkers run."""
 Peer = Callable[[], Any]
 
 _torch: Any = import_module("torch")
 _CHANNELS_LAST = {2: _torch.channels_last, 3: _torch.channels_last_3d}
 HAS_CHANNELS_LAST = frozenset(_CHANNELS_LAST)
-"""Ranks with a layout whose channels are last."""
+"""Ranks that have a layout with channels last."""
 
 
 def use_threads(count: int) -> None:
-    """Computes on so many; if on one, it is the caller's, whose CPU time then tells all."""
+    """Sets the number of threads; one means the caller's, whose CPU time is then the whole time."""
     _torch.set_num_threads(count)
     assert _torch.get_num_threads() == count
 
@@ -32,12 +32,12 @@ def version() -> str:
 
 
 def gradients_peer(shape: ConvolutionShape, arrays: Mapping[str, Array], mask: Mask) -> Peer:
-    """convolution_backward of contiguous tensors."""
+    """Returns a call of convolution_backward on contiguous tensors."""
     return _gradients(shape, [_tensor(arrays[name]) for name in _OPERANDS], mask)
 
 
 def channels_last_peer(shape: ConvolutionShape, arrays: Mapping[str, Array], mask: Mask) -> Peer:
-    """convolution_backward of tensors whose channels are last, made so before."""
+    """Returns a call of convolution_backward on tensors with channels last, converted before."""
     layout = _CHANNELS_LAST[shape.rank]
     operands = [_tensor(arrays[name]).contiguous(memory_format=layout) for name in _OPERANDS]
     return _gradients(shape, operands, mask)
@@ -46,13 +46,13 @@ def channels_last_peer(shape: ConvolutionShape, arrays: Mapping[str, Array], mas
 def exact_gradients(
     shape: ConvolutionShape, arrays: Mapping[str, Array], mask: Mask
 ) -> dict[str, Array]:
-    """The gradients of the same operands in float64."""
+    """Returns the gradients of the same operands in float64."""
     operands = [_tensor(arrays[name].astype(np.float64)) for name in _OPERANDS]
     return results_of(_gradients(shape, operands, mask))
 
 
 def results_of(peer: Peer) -> dict[str, Array]:
-    """The gradients that a call computes, by name."""
+    """Returns the gradients of a call by name."""
     found = zip(("grad_input", "grad_weight", "grad_bias"), peer(), strict=True)
     return {name: as_float64(tensor) for name, tensor in found if tensor is not None}
 
@@ -63,14 +63,14 @@ def as_float64(tensor: Tensor) -> Array:
 
 
 def fold_peer(shape: FoldShape, columns: Array) -> Peer:
-    """col2im, which torch.nn.functional.fold calls."""
+    """Returns a call of col2im, as in torch.nn.functional.fold."""
     pairs = [(value,) * 2 for value in (shape.kernel, shape.dilation, shape.padding, shape.stride)]
     tensor = _tensor(columns)
     return lambda: _torch.ops.aten.col2im(tensor, shape.size, *pairs)
 
 
 def exact_fold(shape: FoldShape, columns: Array) -> Array:
-    """The images of the same columns in float64."""
+    """Returns the images of the same columns in float64."""
     return as_float64(fold_peer(shape, columns.astype(np.float64))())
 
 

@@ -1,4 +1,4 @@
-"""The picture of a run: ratios of shapes, their shares of the peak, and the other suites."""
+"""The plot of a run: ratios of shapes, their shares of the peak, and the other suites."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,7 +12,7 @@ from benchmarks.kernels.report import Setting, shares_of_peak
 from benchmarks.report import OUT
 
 Axes = Any
-"""Of matplotlib, whose types the environment of the type checkers does not have."""
+"""An object of matplotlib, which is not installed where the type checkers run."""
 
 _OURS, _THEIRS, _BEST, _BEHIND = "#1f6f8b", "#b8bcc2", "#e08e0b", "#b3412e"
 
@@ -44,7 +44,7 @@ def draw(lines: Sequence[Line], setting: Setting) -> Path:
 def _draw_ratios(axes: Axes, lines: Sequence[Line]) -> None:
     found = [line.ratios[Part.ALL].value for line in lines]
     colours = [_OURS if ratio >= 1 else _BEHIND for ratio in found]
-    # A bar begins at 1: to the right we are faster, to the left slower.
+    # Bars begin at 1: opserve is faster to the right, and slower to the left.
     widths = [ratio - 1 for ratio in found]
     axes.barh(range(len(lines)), widths, left=1, color=colours, label="over NCHW")
     best = [line.ratios[Part.ALL_BEST].value for line in lines]
@@ -76,7 +76,7 @@ def _draw_shares(axes: Axes, lines: Sequence[Line], setting: Setting) -> None:
 
 
 def _draw_suites(axes: Axes, lines: Sequence[Line]) -> None:
-    """Every shape of a suite as a point, the mean as a line, its goal as a star."""
+    """Draws each shape of a suite as a point, the mean as a line and the goal as a star."""
     for place, suite in enumerate(Suite):
         found = [line.ratios[Part.ALL].value for line in lines if line.suite == suite]
         mean = geomean(found)
@@ -100,12 +100,12 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _explain(axes: Axes) -> None:
-    """The legend, below the axis."""
+    """Draws the legend below the axis."""
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.035), ncols=4)
 
 
 def _show_ratios(axes: Axes, name: Literal["x", "y"]) -> None:
-    """Plain numbers on a logarithmic axis."""
+    """Sets plain numbers on a logarithmic axis."""
     axes.set(**{f"{name}scale": "log"})
     axis = getattr(axes, f"{name}axis")
     ticker: Any = import_module("matplotlib.ticker")

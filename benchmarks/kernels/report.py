@@ -1,4 +1,4 @@
-"""What a run tells people: tables of shapes and of goals, and all numbers as CSV."""
+"""Output of a run: tables of shapes and of goals, and all numbers as CSV."""
 
 import csv
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What figures were made with.
+    """The setting of a run.
 
     Attributes:
-        machine: Its processor.
-        versions: Of what computes.
-        peak: Operations a second that one core can do at most, measured.
-        rounds: How often everything was measured.
+        machine: Processor of the machine.
+        versions: Versions of the compared packages.
+        peak: Measured peak of one core, in operations per second.
+        rounds: Number of rounds.
     """
 
     machine: str
@@ -52,7 +52,7 @@ class Setting:
 
 
 def show_lines(lines: Sequence[Line], setting: Setting) -> None:
-    """A table for each suite, with the geometric means of its ratios."""
+    """Prints a table for each suite, with the geometric means of its ratios."""
     console().print(setting.title)
     for suite in Suite:
         of_suite = [line for line in lines if line.suite == suite]
@@ -106,15 +106,15 @@ def _table(suite: Suite, lines: Sequence[Line], setting: Setting) -> Table:
 
 
 def _numbers(line: Line, parts: Sequence[Part], setting: Setting) -> list[str]:
-    told = [f"{rate:.1f}" for rate in (line.ours_rate, line.their_rate)]
-    told += [_coloured(line.ratios[part].value) for part in parts]
+    cells = [f"{rate:.1f}" for rate in (line.ours_rate, line.their_rate)]
+    cells += [_coloured(line.ratios[part].value) for part in parts]
     if line.suite != Suite.FOLD:
-        told += [f"{100 * share:.0f}" for share in shares_of_peak(line, setting)]
-    return [*told, f"{line.error:.0e}", f"{line.their_error:.0e}"]
+        cells += [f"{100 * share:.0f}" for share in shares_of_peak(line, setting)]
+    return [*cells, f"{line.error:.0e}", f"{line.their_error:.0e}"]
 
 
 def shares_of_peak(line: Line, setting: Setting) -> tuple[float, float]:
-    """How much of the cores' operations are useful ones: ours and theirs."""
+    """Returns the shares of the cores' peak that opserve and PyTorch reach."""
     peak = setting.peak * (THREADS if line.suite == Suite.THREADS else 1)
     return line.ours_rate * 1e9 / peak, line.their_rate * 1e9 / peak
 

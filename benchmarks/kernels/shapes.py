@@ -1,4 +1,4 @@
-"""Shapes of calls, written in one line: "b4 c64 o64 i56x56 k3 p1"."""
+"""Shapes of calls in one line of text: "b4 c64 o64 i56x56 k3 p1"."""
 
 import re
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvolutionShape:
-    """A convolution whose gradients are computed; sizes are by spatial dimension.
+    """A convolution for gradients; sizes have a number for each spatial dimension.
 
     Attributes:
         name: What tables call it.
         batch: Images; "b" in the text, as the other letters here.
-        in_channels: Of the forward operator: "c".
-        out_channels: Of the forward operator: "o".
-        size: Of an image of the forward operator's input: "i".
+        in_channels: Input channels of the forward operator: "c".
+        out_channels: Output channels of the forward operator: "o".
+        size: Size of an input image of the forward operator: "i".
         kernel: "k".
         stride: "s".
         padding: On both sides: "p".
@@ -43,7 +43,7 @@ class ConvolutionShape:
 
     @property
     def rank(self) -> int:
-        """Spatial dimensions."""
+        """Number of spatial dimensions."""
         return len(self.size)
 
     @property
@@ -71,14 +71,14 @@ class ConvolutionShape:
 
     @property
     def operations(self) -> int:
-        """Multiplications and additions of one gradient, those with padding among them."""
+        """Multiplications and additions of one gradient, including those with padding."""
         positions = self.size if self.transposed else self.output_size
         channels = self.in_channels * self.out_channels // self.groups
         return 2 * self.batch * channels * prod(positions) * prod(self.kernel)
 
     @property
     def text(self) -> str:
-        """What `convolution` reads."""
+        """The text that `convolution` parses."""
         axes = (
             ("k", self.kernel, 0),
             ("s", self.stride, 1),
@@ -100,14 +100,14 @@ class ConvolutionShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldShape:
-    """Columns that are added up to images; the same in height and width but for the size.
+    """Columns to fold to images, with the same parameters in height and width except the size.
 
     Attributes:
         name: What tables call it.
         batch: Images.
-        channels: Of an image.
+        channels: Channels of an image.
         size: Height and width of an image.
-        kernel: Of a block, as the next three.
+        kernel: Height and width of a block.
         stride: Steps between blocks.
         padding: Zeros around the image.
         dilation: Distance between elements of a block.
@@ -134,7 +134,7 @@ class FoldShape:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of columns and images in float32: the least that must be moved."""
+        """Bytes of columns and images in float32: the least number of bytes to move."""
         return 4 * (prod(self.columns_shape) + prod(self.image_shape))
 
     @property
@@ -144,7 +144,7 @@ class FoldShape:
 
 
 def convolution(name: str, text: str) -> ConvolutionShape:
-    """A shape from its text; stride and dilation are 1, paddings 0 and groups 1 where not given."""
+    """Parses a shape; the defaults are stride 1, dilation 1, padding 0 and one group."""
     found: dict[str, Sizes] = {}
     for token in text.split():
         match = _TOKEN.fullmatch(token)

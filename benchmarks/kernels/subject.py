@@ -1,4 +1,4 @@
-"""Our side: a planned call, run as a worker runs it, in this process."""
+"""Kernels of opserve: a planned call that runs in this process as in a worker."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,25 +25,25 @@ from opserve_server.pool.shares import run_shares, shares_of
 Bytes = NDArray[np.uint8]
 Mask = tuple[bool, bool, bool]
 Arguments = Any
-"""A dataclass of an operator's schema."""
+"""The dataclass of an operator's arguments."""
 DIRECT, FAST = (PlanOptions(accuracy=accuracy) for accuracy in Accuracy)
 
 _FORMATS = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 _KEEP_DTYPE = 0
-_POOL = ThreadPoolExecutor()  # starts a thread when a call has a share for it
+_POOL = ThreadPoolExecutor()  # starts a thread at the first share for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call whose plan and operands are there; plans are cached in the service.
+    """A planned call with its operands; the service caches plans too.
 
     Attributes:
-        plan: Phase one's answer.
+        plan: Plan of phase one.
         run: The kernel.
-        parameters: The plan's.
-        buffers: The schema's tensors: operands, and nothing in the place of a result.
-        workspace: Used again by every run, as callers of the service do.
-        results: Place, name and tensor of each result.
+        parameters: Parameters of the plan.
+        buffers: Tensors of the schema: operands, and None for each result.
+        workspace: Workspace, which every run reuses like callers of the service.
+        results: Index, name and tensor of each result.
     """
 
     plan: Plan
@@ -54,7 +54,7 @@ class Call:
     results: tuple[tuple[int, str, Tensor], ...]
 
     def __call__(self) -> dict[str, Bytes]:
-        """Runs all work units; results are in new memory, as PyTorch's are."""
+        """Runs all work units; results are in new memory, as in PyTorch."""
         buffers = list(self.buffers)
         written: dict[str, Bytes] = {}
         for place, name, tensor in self.results:
@@ -69,7 +69,7 @@ class Call:
         return written
 
     def arrays(self) -> dict[str, Array]:
-        """The results of a run."""
+        """Returns the results of a run."""
         written = self()
         return {
             name: written[name].view(NUMPY_DTYPES[tensor.dtype]).reshape(tensor.shape)
@@ -78,7 +78,7 @@ class Call:
 
     @property
     def algorithm(self) -> str:
-        """What the plan tells of its choice; empty where it tells nothing."""
+        """The algorithm that the plan chose; "" for plans without a choice."""
         return " / ".join(self.plan.algorithms)
 
 
@@ -89,13 +89,13 @@ def gradients_call(
     mask: Mask,
     options: PlanOptions = DIRECT,
 ) -> Call:
-    """convolution_backward."""
+    """Plans convolution_backward."""
     arguments = gradients_arguments(shape, dtype, mask)
     return _prepared("convolution_backward", "ascend910b", arguments, arrays, options)
 
 
 def gradients_arguments(shape: ConvolutionShape, dtype: DataType, mask: Mask) -> Arguments:
-    """Those of convolution_backward but for the outputs."""
+    """Returns the arguments of convolution_backward without the outputs."""
     layout = _FORMATS[shape.rank + 2]
     return ConvolutionBackward(
         grad_output=Tensor(shape=shape.output_shape, dtype=dtype, format=layout),
@@ -114,7 +114,7 @@ def gradients_arguments(shape: ConvolutionShape, dtype: DataType, mask: Mask) ->
 
 
 def fold_call(shape: FoldShape, columns: Array) -> Call:
-    """im2col_backward."""
+    """Plans im2col_backward."""
     arguments = Im2colBackward(
         grad_output=Tensor(shape=shape.columns_shape, dtype=DataType.FLOAT),
         input_size=shape.size,
@@ -127,7 +127,7 @@ def fold_call(shape: FoldShape, columns: Array) -> Call:
 
 
 def filter_call(shape: ConvolutionShape, arrays: Mapping[str, Array]) -> Call:
-    """deconv_grad_filter; of a convolution that is not transposed, image and output change roles.
+    """Plans deconv_grad_filter; for a plain convolution, image and output exchange roles.
 
     Its result is (1, channels of dy_data * taps, channels of x_data).
     """
@@ -156,7 +156,7 @@ def filter_call(shape: ConvolutionShape, arrays: Mapping[str, Array]) -> Call:
 
 
 def filter_of(shape: ConvolutionShape, weight: Array) -> Array:
-    """A weight gradient as deconv_grad_filter lays it out."""
+    """Returns a weight gradient in the layout of deconv_grad_filter."""
     small = shape.in_channels if shape.transposed else shape.out_channels
     return weight.reshape(small, -1).T[np.newaxis]
 
@@ -164,7 +164,7 @@ def filter_of(shape: ConvolutionShape, weight: Array) -> Array:
 def plan_of(
     name: str, profile: str, arguments: Arguments, options: PlanOptions = DIRECT
 ) -> tuple[Plan, Mapping[str, Tensor]]:
-    """The plan of a call and the outputs that a caller would make for it."""
+    """Returns the plan of a call, and the outputs that a caller would allocate."""
     operator = OPERATORS[name]
     outputs = operator.infer_outputs(arguments)
     return operator.plan(replace(arguments, **outputs), PROFILES[profile], options), outputs

@@ -1,4 +1,4 @@
-"""The shapes that figures are told of: those that networks have."""
+"""Shapes of the reported figures, from common networks."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ _HALVES = (
     *("dcgan_T4s2", "conv1d_k3_T", "rnext_g32", "tiny_8c"),
 )
 HALVES: tuple[ConvolutionShape, ...] = tuple(replace(_BY_NAME[name], batch=1) for name in _HALVES)
-"""Shapes for 16 bits: of one image, for PyTorch takes seconds for some of the whole ones."""
+"""Shapes for 16 bits, with one image: PyTorch takes seconds for some full batches."""
 
 _THREADED = (
     *("rn50_stem7s2", "rn50_3x3_64", "rn50_3x3_256", "rn50_1x1_64_256", "rn50_1x1_1024_256"),
@@ -58,7 +58,7 @@ _THREADED = (
     *("c3d_3x3x3", "rnext_g32"),
 )
 THREADED: tuple[ConvolutionShape, ...] = tuple(_BY_NAME[name] for name in _THREADED)
-"""Shapes for two threads: one of each kind."""
+"""Shapes for two threads, one of each kind."""
 
 _FILTERS = (
     *("dcgan_T4s2", "unet_T2s2", "rn50_3x3_64", "rn50_3x3_256"),

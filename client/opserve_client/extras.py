@@ -1,4 +1,4 @@
-"""The extras of the distribution, such as `opserve[server]`: what of them is not installed."""
+"""Extras of the distribution, such as `opserve[server]`, and their missing packages."""
 
 import re
 from importlib import metadata
@@ -8,7 +8,7 @@ _EXTRA = re.compile(r"""([\w.-]+)[^;]*;.*\bextra\s*==\s*['"]([\w-]+)['"]""")
 
 
 class MissingExtra(OSError):
-    """A command needs packages that are not installed; the text names their extra."""
+    """Packages of a command are not installed; the message names their extra."""
 
 
 def require(extra: str, *, need: str) -> None:
@@ -16,7 +16,7 @@ def require(extra: str, *, need: str) -> None:
 
     Args:
         extra: "server", "conform", "demo" or "otel".
-        need: What needs them, the subject of the error's sentence.
+        need: Subject of the error's sentence: the command or function that needs the extra.
 
     Raises:
         MissingExtra: A package of the extra is missing.
@@ -31,7 +31,7 @@ def require(extra: str, *, need: str) -> None:
 
 
 def packages_of(extra: str) -> list[str]:
-    """The direct dependencies of an extra, by the metadata of the installed distribution."""
+    """Returns the direct dependencies of an extra, from the metadata of the distribution."""
     required = map(_EXTRA.match, metadata.requires(_DISTRIBUTION) or [])
     return [found[1] for found in required if found and found[2] == extra]
 

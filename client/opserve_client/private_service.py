@@ -1,4 +1,4 @@
-"""A service of one's own: a child process on free loopback ports, for as long as it is needed."""
+"""Private services: a child process with a service on free loopback ports."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from opserve_client import extras
 
 START_TIMEOUT_S = 600.0
-"""The first start compiles kernels; one that fails says so at once."""
+"""Time limit of a start: the first one compiles kernels. A failed start ends at once."""
 STOP_TIMEOUT_S = 15.0
 PRIVATE_SETTINGS = {
     "grpc_address": "127.0.0.1:0",
@@ -26,7 +26,7 @@ _ANOTHER = "connect to one that runs elsewhere, with --server or --address"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a service listens: "127.0.0.1:50051" and "http://127.0.0.1:8080"."""
+    """Addresses of a service: "127.0.0.1:50051" and "http://127.0.0.1:8080"."""
 
     grpc: str
     rest: str
@@ -36,7 +36,7 @@ def require_server() -> None:
     """Checks that this computer can start a service.
 
     Raises:
-        OSError: It runs another system than Linux, or the server is not installed.
+        OSError: The system is not Linux, or the server is not installed.
     """
     if sys.platform != "linux":
         raise OSError(f"the service runs on Linux only: {_ANOTHER}")
@@ -54,13 +54,13 @@ def private_service(**settings: str) -> Generator[Addresses]:
         settings: Settings of the server by their lower-case names, e.g. devices='["ascend910b"]'.
 
     Raises:
-        OSError: There is no server here to start.
+        OSError: The system is not Linux, or the server is not installed.
         RuntimeError: The server does not start; its log is on standard error.
     """
     require_server()
     chosen = PRIVATE_SETTINGS | settings
     environment = os.environ | {f"OPSERVE_{k.upper()}": v for k, v in chosen.items()}
-    process = subprocess.Popen(  # our own interpreter and module
+    process = subprocess.Popen(  # the same interpreter and the server's module
         [sys.executable, "-m", "opserve_server"], stdout=subprocess.PIPE, env=environment
     )
     try:

@@ -12,10 +12,10 @@ RequestT = TypeVar("RequestT", bound=Message)
 
 
 def request_of(kind: type[RequestT], **fields: Any) -> RequestT:  # noqa: ANN401  # of its fields
-    """A request with these fields; None is absent.
+    """Returns a request with these fields; None means absent.
 
     Raises:
-        AclrtError: 107000, a value is none of its field's type.
+        AclrtError: 107000, a value does not fit the type of its field.
     """
     request = kind()
     for name, value in fields.items():
@@ -30,7 +30,7 @@ def request_of(kind: type[RequestT], **fields: Any) -> RequestT:  # noqa: ANN401
 
 
 def named(value: object, *, parameter: str) -> str:
-    """A name that is not empty."""
+    """Validates a name, which must not be empty."""
     name = text(value, parameter=parameter)
     if not name:
         raise invalid_parameter(parameter, "''", "a name")
@@ -40,7 +40,7 @@ def named(value: object, *, parameter: str) -> str:
 def limits_and_lifted(
     quota: Mapping[str, float | None] | None,
 ) -> tuple[dict[str, float], list[str]]:
-    """The limits that are set, and the resources whose limit is lifted."""
+    """Splits a quota into limits to set, and resources whose limit to remove."""
     given = dict(quota or {})
     limits = {resource: limit for resource, limit in given.items() if limit is not None}
     return limits, [resource for resource, limit in given.items() if limit is None]

@@ -14,7 +14,7 @@ from benchmarks.hostile import BEHAVIOURS, Attacker, attacker
 from benchmarks.service_with_keys import gauges, new_store, store_url
 from benchmarks.tenant_load import TenantLoad, new_mark
 from benchmarks.tenant_processes import MIB, QUOTA
-from benchmarks.wire import Answers, seen
+from benchmarks.wire import Answers, secrets_in
 from opserve_client import AsyncClient
 from opserve_client.private_service import Addresses
 from opserve_server.core.tenants import Resource, Tenant
@@ -106,8 +106,8 @@ async def test_a_hostile_tenant_harms_no_other_and_sees_nothing(tmp_path: Path) 
         await found.one_leaves()
         before = await found.use_at_rest(GOOD)
         for name in BEHAVIOURS:
-            await asyncio.gather(found.attacker.does(name), found.others_work())
-        await asyncio.gather(*map(found.attacker.does, BEHAVIOURS), found.others_work())
+            await asyncio.gather(found.attacker.burst(name), found.others_work())
+        await asyncio.gather(*map(found.attacker.burst, BEHAVIOURS), found.others_work())
 
         async def has_nothing() -> bool:
             use = await found.gauges("opserve_tenant_use", BAD)
@@ -124,7 +124,7 @@ async def test_a_hostile_tenant_harms_no_other_and_sees_nothing(tmp_path: Path) 
         for name in (GOOD, ROUND):
             assert not any((await found.gauges("opserve_tenant_refusals_total", name)).values())
         assert found.answers.stat().st_size > 0
-        assert seen(found.answers, found.secrets()) == []
+        assert secrets_in(found.answers, found.secrets()) == []
 
 
 def test_a_secret_in_an_answer_is_found(tmp_path: Path) -> None:
@@ -134,4 +134,4 @@ def test_a_secret_in_an_answer_is_found(tmp_path: Path) -> None:
         answers.keep(bytes(64), b"\x01 abc \x02", "a text")
     assert file.read_bytes() == b"\x01 abc \x02a text", "zeros tell nothing"
     secrets = {"bytes": b"abc", "text": b"text", "not there": b"xyz"}
-    assert seen(file, secrets) == ["bytes", "text"]
+    assert secrets_in(file, secrets) == ["bytes", "text"]

@@ -23,14 +23,14 @@ MAPS = Path(".mutants")
 PYTEST = "-n 4 --dist worksteal -m 'not slow'"
 TOGETHER = 2
 TESTS_S = 40.0  # of tests for each mutant, by the durations of the recorded run
-SLACK_S = 240.0  # of a mutant's time limit: kernels may be compiled anew
+SLACK_S = 240.0  # added to a mutant's time limit: its kernels may be compiled again
 KILLED_GOAL_PERCENT = 90
 CLAIMED_LIMIT_PERCENT = 12
 _KILLED = (Outcome.KILLED, Outcome.TIMED_OUT)
 
 
 def main() -> int:
-    """Prints what became of each mutant; the exit status says whether the goals are met."""
+    """Prints the outcome of each mutant; returns 0 if the goals are met."""
     options = _options()
     until = monotonic() + 60 * options.minutes
     folder = options.map or MAPS / commit()
@@ -50,17 +50,17 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=120)
-    parser.add_argument("--minutes", type=float, default=60, help="no mutant begins later")
+    parser.add_argument("--minutes", type=float, default=60, help="start no mutant after this time")
     parser.add_argument("--packages", type=Path, nargs="+", default=list(PACKAGES))
-    parser.add_argument("--map", type=Path, help="the coverage map: read, or recorded there")
-    parser.add_argument("--tests", default=PYTEST, help="pytest's arguments to record, one text")
+    parser.add_argument("--map", type=Path, help="coverage map: read, or recorded there")
+    parser.add_argument("--tests", default=PYTEST, help="pytest's arguments, as one string")
     return parser.parse_args()
 
 
 def _outcomes(
     drawn: list[Mutant], tests_of_lines: CoverageMap, until: float
 ) -> Iterator[tuple[Mutant, Outcome]]:
-    """Mutants in the order drawn, a few at a time, each in a copy that no other uses meanwhile."""
+    """Runs mutants in the order of their drawing, several at a time in separate copies."""
     tests = {
         mutant: tests_of_lines.tests(mutant.path, mutant.mutation.line, limit_s=TESTS_S)
         for mutant in drawn
@@ -87,7 +87,7 @@ def _outcomes(
 
 
 def _verdict(outcomes: list[tuple[Mutant, Outcome]]) -> int:
-    """Of mutants that no claim calls equivalent, the goal's share must be killed."""
+    """Returns whether the goal's share of the mutants without a claim of equivalence is killed."""
     claimed = [(mutant, outcome) for mutant, outcome in outcomes if claim_of(mutant)]
     others = [(mutant, outcome) for mutant, outcome in outcomes if not claim_of(mutant)]
     killed = sum(outcome in _KILLED for _, outcome in others)
