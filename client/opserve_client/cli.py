@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 _CALL_HELP = (
     "Name of the call, such as aclnnConvolutionBackward; `opserve operators` lists all. A function "
-    "of FT-DSP has its own name, such as fp_deconv_grad_filter_s."
+    "of FT-DSP has its own name."
 )
 _ARGUMENTS_HELP = (
     "JSON file with the arguments; dtypes are the vendor's names (FLOAT, FLOAT16, BF16) or NumPy's "

@@ -24,20 +24,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the plugin's options."""
     group = parser.getgroup("opserve", "conformance of kernels")
     group.addoption(
-        "--opserve-suite",
-        default="",
-        help="run the cases of this suite: smoke, standard, exhaustive or a file",
+        "--opserve-suite", default="", help="suite to run: smoke, standard, exhaustive or a file"
     )
     group.addoption(
         "--opserve-target",
         default="opserve",
         help="implementation to test, as --target of `opserve conform run`",
     )
-    group.addoption(
-        "--opserve-server",
-        default="",
-        help="address of the service; by default the plugin starts one",
-    )
+    group.addoption("--opserve-server", default="", help="address of the service; none starts one")
     group.addoption(
         "--opserve-accuracy",
         choices=("direct", "fast"),

@@ -183,9 +183,8 @@ def run(  # noqa: PLR0913  options of the command
 ) -> None:
     """Run a target on the cases of a suite and judge the results."""
     wanted = wanted_of(operator, match)
-    plain = Options(suite=suite, seed=seed, wanted=wanted, target=target, server=server)
     options = replace(
-        plain,
+        Options(suite=suite, seed=seed, wanted=wanted, target=target, server=server),
         execution=Execution(jobs=jobs, repeats=repeats, timeout_s=timeout),
         standards=standards_of(standard or (), gate or ()),
         record_options=RecordOptions(folder=folder, resume=resume, history=history),
@@ -193,9 +192,8 @@ def run(  # noqa: PLR0913  options of the command
         session_options=SessionOptions(accuracy=accuracy, documented_rules=documented_rules),
     )
     files = Files(junit=junit, report=report, metrics=metrics, badge=badge)
-    raise typer.Exit(
-        run_and_report(options, Outputs(files=files, json=json, github=github), context.obj)
-    )
+    outputs = Outputs(files=files, json=json, github=github)
+    raise typer.Exit(run_and_report(options, outputs, context.obj))
 
 
 @app.command()
