@@ -1,4 +1,4 @@
-"""Server-sent events, however a wire cuts them."""
+"""Server-sent events, split at any byte."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ def test_a_connection_may_break_at_any_byte(size: int, end: str) -> None:
         ["event: entry", 'data: {"sequence": "many"}'],
     ],
 )
-def test_what_is_no_event_of_opserve_is_refused(event: list[str]) -> None:
+def test_an_unknown_event_is_refused(event: list[str]) -> None:
     with pytest.raises(OpserveError, match="malformed event"):
         list(messages_of([*event, ""]))
 

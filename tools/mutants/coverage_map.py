@@ -76,7 +76,7 @@ class CoverageMap:
         return found
 
     def _all_tests(self, path: Path, line: int) -> set[str]:
-        """What a fixture or another process executes may be of any test of its file."""
+        """Lines of a fixture or another process may belong to any test of its file."""
         tests: set[str] = set()
         for context, bits in self._contexts(path):
             if num_in_numbits(line, bits):

@@ -96,7 +96,7 @@ def statuses(found: list[Result]) -> list[Status]:
 
 
 @pytest.mark.parametrize("target", ["opserve", "client.conform.kernels:fold"])
-def test_what_is_right_passes(target: str, service: Addresses) -> None:
+def test_right_results_pass(target: str, service: Addresses) -> None:
     found = results(service, target, *CASES)
     assert statuses(found) == [Status.PASSED] * 3
     layers = [result.verdict.outputs[0].layers[0].name for result in found]
@@ -163,7 +163,7 @@ def test_a_case_that_ends_its_process_is_an_error_and_the_next_one_is_tried(
     assert found[0].verdict.reason == "its process ended with 3"
 
 
-def test_a_service_that_is_not_there_is_no_verdict() -> None:
+def test_an_unreachable_service_is_no_verdict() -> None:
     with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9"):
         contracts_of(Access(address="http://127.0.0.1:9"))
 
@@ -207,7 +207,7 @@ def test_large_cases_are_tried_first_and_recorded_in_the_order_of_the_suite(
     assert [result.case.id for result in record.results] == [case.id for case in cases]
 
 
-def test_another_run_is_not_gone_on_with(service: Addresses, tmp_path: Path) -> None:
+def test_another_run_is_not_resumed(service: Addresses, tmp_path: Path) -> None:
     def run(target: str) -> None:
         made = setup(service.grpc, target, CASES[:1])
         recorded(CASES[:1], made, [], folder=tmp_path, resume=True)

@@ -1,4 +1,4 @@
-"""Suites as text: what is written is read, and what strangers write is refused by its place."""
+"""Suites as text: written suites are read, and invalid lines are refused by their place."""
 
 import json
 from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_a_seed_may_be_any_positive_integer_of_64_bits() -> None:
             read_suite(f'{{"suite": "mine", "seed": {beyond}}}')
 
 
-def test_case_is_read_from_its_own_json() -> None:
+def test_a_case_survives_a_round_trip_through_json() -> None:
     assert case_of(CASE.to_json(), "here") == CASE
     assert json.loads(json.dumps(REFUSED.to_json())) == REFUSED.to_json()
 
@@ -86,7 +86,7 @@ def test_id_is_of_the_content_only() -> None:
     assert replace(CASE, arguments=arguments).id == CASE.id
 
 
-def test_id_and_digest_stay_what_they_are() -> None:
+def test_id_and_digest_are_stable() -> None:
     assert CASE.id == "im2col_backward.ascend910b.7db3f2ea8efc6be1"
     assert SUITE.digest == "sha256:0997953efb6b1d4dcfa582088f2ae51f39d0af4393fb1fa2dbfc97f312ff318c"
 
