@@ -31,6 +31,17 @@ FUNCTION_LINES = 40
 DECISION_LINES = 30
 VENDORED = "swagger-ui-bundle.js"
 """A file of others, unchanged."""
+PRODUCT_AND_PAGES = {
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"),
+    *("docs", "server", "client", "kernels", "protos", "tools", "benchmarks"),
+}
+NOT_OUR_PROSE = re.compile(rf"/_sync/|_pb2|\.(binpb|png)$|/docs/decisions/|{VENDORED}")
+"""Generated, of others, or a record of its time."""
+STILTED = re.compile(
+    r"(?<![a-z])(?:told|tells|whoever)(?![a-z])"  # as a part of a name too
+    r"|\"{3}(?:what an? |who(?:ever)? )",  # as the beginning of a docstring
+    re.IGNORECASE,
+)
 
 
 @cache
@@ -117,6 +128,19 @@ def test_every_module_has_a_docstring() -> None:
         path for path in written_by_hand() if text(path) and not ast.get_docstring(parse(path))
     ]
     assert silent == []
+
+
+def test_product_and_pages_are_in_plain_english() -> None:
+    read = [path for path in files() if path.parts[0] in PRODUCT_AND_PAGES]
+    read = [path for path in read if not NOT_OUR_PROSE.search(f"/{path}")]
+    assert len(read) > 400
+    places = [
+        f"{path}:{number}: {line.strip()}"
+        for path in read
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if STILTED.search(line)
+    ]
+    assert places == []
 
 
 def test_every_todo_has_an_issue_number() -> None:
