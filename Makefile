@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check check warm test test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -92,6 +92,9 @@ surface: $(READY) ## writes the lists of docs/reference/public-surface.md from t
 
 surface-check: $(READY) ## fails when they are stale
 	$(BIN)/python -m tools.public_surface --check
+
+translations: $(READY) ## after a Chinese page is revised: records the English sections that it translates
+	$(BIN)/python -m tools.translations --accept
 
 # The longest first: with --jobs=2 the others run beside it.
 check: types lint layers protos-check sync-check settings-check support-check surface-check ## every check that runs no test

@@ -46,7 +46,15 @@ def test_the_first_page_leads_to_every_kind_without_a_network(
     page.wait_for_url("**/docs/index.html")
     captions = page.locator(".sidebar-tree .caption-text").all_text_contents()
     assert captions == [
-        *("Start", "Tutorials", "How-to guides", "Reference", "Explanation", "The project")
+        *(
+            "Start",
+            "简体中文",
+            "Tutorials",
+            "How-to guides",
+            "Reference",
+            "Explanation",
+            "The project",
+        )
     ]
     assert requests
     assert not any(map(is_foreign, requests))

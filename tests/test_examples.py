@@ -16,6 +16,7 @@ import pytest
 from benchmarks.service_with_keys import empty_store
 from opserve_client.private_service import Addresses, private_service
 from skips import needs_program
+from tools.translations import CHINESE
 
 pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
@@ -71,10 +72,14 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def pages_with(language: str) -> list[str]:
-    """The README, the documentation and the operators' pages, if they have such an example."""
+    """The README, the documentation and the operators' pages, if they have such an example.
+
+    Translations have the code of the English pages (tests/test_tidy_docs.py).
+    """
     folders = ("*.md", "docs/**/*.md", "kernels/opserve_kernels/operators/*/README.md")
     pages = (str(path.relative_to(ROOT)) for folder in folders for path in ROOT.glob(folder))
-    return sorted(page for page in pages if blocks(page, language))
+    english = (page for page in pages if not page.endswith(CHINESE))
+    return sorted(page for page in english if blocks(page, language))
 
 
 PYTHON_PAGES = [page for page in pages_with("python") if page not in ELSEWHERE]

@@ -1,4 +1,4 @@
-"""Documentation: links lead somewhere, pages are in the navigation, and each has one kind."""
+"""Documentation: links lead somewhere, each page is in the navigation, and translations agree."""
 
 import re
 from collections import Counter
@@ -9,6 +9,8 @@ from urllib.parse import unquote
 import pytest
 
 from test_tidy import REPOSITORY, files, text
+from tools.markdown_pages import CODE, headings, links, prose
+from tools.translations import accepted, drift, english_page, translations
 
 INDEX = Path("docs/index.md")
 KINDS = ("tutorial", "how-to", "reference", "explanation")
@@ -27,31 +29,17 @@ GENERATED = {
     "CHANGELOG.md",
     "STYLE.md",
 }
-FENCE = re.compile(r"^(```+)[^\n]*\n.*?^\1\s*$", re.MULTILINE | re.DOTALL)
-CODE = re.compile(r"`[^`\n]*`")
-LINK = re.compile(r"\]\(\s*<?([^)>\s]+)>?[^)]*\)")
-HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 MENTION = re.compile(r"\bdocs/[a-z0-9/-]+\.(?:md|yml|svg|png|json)\b")
 FOREIGN = ("http://", "https://", "mailto:")
 PAGES = files("*.md")
 DOCS = [path for path in PAGES if path.parts[0] == "docs"]
 
 
-def prose(page: str) -> str:
-    """The page without blocks of code."""
-    return FENCE.sub("", page)
-
-
-def links(page: str) -> list[str]:
-    """Targets of the page's links and pictures."""
-    return LINK.findall(CODE.sub("", prose(page)))
-
-
 def anchors(page: str) -> set[str]:
     """The anchors that GitHub and the built site give to the page's headings."""
     counts: Counter[str] = Counter()
     found = set[str]()
-    for heading in HEADING.findall(prose(page)):
+    for heading in headings(page):
         shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
         anchor = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
         found.add(f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor)
@@ -125,7 +113,7 @@ def test_planted_page_outside_the_navigation_is_found() -> None:
 def test_every_page_of_a_kind_names_its_readers_at_the_top(kind: str) -> None:
     pages = files(f"docs/{kind}/*.md")
     assert pages
-    assert [path for path in pages if not re.match(r"# .+\n\nFor ", text(path))] == []
+    assert [path for path in pages if not re.match(r"# .+\n\n(?:For |面向)", text(path))] == []
 
 
 def test_every_page_of_docs_has_a_kind() -> None:
@@ -162,3 +150,86 @@ def wording(page: str) -> str:
     """Sentences of the page: neither code nor tables, which quote names and messages."""
     lines = CODE.sub("", prose(page)).splitlines()
     return "\n".join(line for line in lines if not line.startswith("|"))
+
+
+def test_readme_and_first_call_have_chinese_pages_that_link_to_the_english_and_back() -> None:
+    chinese = {path.relative_to(REPOSITORY): path for path in translations()}
+    assert set(chinese) == {
+        Path("README.zh-CN.md"),
+        Path("docs/tutorial/first-call.zh-CN.md"),
+    }
+    for path, full_path in chinese.items():
+        english = english_page(full_path)
+        assert links(text(path))[0] == english.name
+        assert links(text(english))[0] == path.name
+
+
+@pytest.mark.parametrize("path", translations(), ids=lambda path: path.name)
+def test_translation_has_not_drifted(path: Path) -> None:
+    found = drift(text(english_page(path)), text(path))
+    assert found == [], f"revise {path.name}, then run make translations"
+
+
+ENGLISH = """# Title
+
+See [one](one.md) and [two](../two.md#part).
+
+## Run
+
+Text of
+a section.
+
+```sh
+# a comment
+run --fast
+```
+"""
+CHINESE = """# 标题
+
+见 [一](one.zh-CN.md)、[二](../two.md#part)。
+
+## 运行
+
+正文。
+
+```sh
+# a comment
+run --fast
+```
+"""
+
+
+def test_accepted_translation_has_not_drifted() -> None:
+    chinese = accepted(ENGLISH, CHINESE)
+    assert drift(ENGLISH, chinese) == []
+    assert accepted(ENGLISH, chinese) == chinese
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("run --fast", "run", ["code: - run --fast", "code: + run"]),
+        ("run --fast", "run --fast ", ["code: - run --fast", "code: + run --fast "]),
+        ("```\n", "```\n\n```sh\nstop\n```\n", ["code: + ```sh", "code: + stop", "code: + ```"]),
+        ("(one.md)", "(1.md)", ["link: - one.md", "link: + 1.md", "translate again: Title"]),
+        ("of\na section", "of a section", []),
+        ("a section", "the section", ["translate again: Run"]),
+        ("## Run", "## Start", ["translate again: Run", "translate again: Start"]),
+        ("\n## Run\n", "", ["translate again: Title", "translate again: Run"]),
+        ("## Run", "## New\n\n## Run", ["translate again: New"]),
+    ],
+)
+def test_planted_drift_is_found(old: str, new: str, found: list[str]) -> None:
+    chinese = accepted(ENGLISH, CHINESE)
+    assert drift(ENGLISH.replace(old, new), chinese) == found
+
+
+def test_translation_without_digests_is_found() -> None:
+    assert drift(ENGLISH, CHINESE) == ["translate again: Title", "translate again: Run"]
+
+
+def test_acceptance_replaces_the_digests_alone() -> None:
+    changed = ENGLISH.replace("a section", "the section").replace("run --fast", "run")
+    again = accepted(changed, accepted(ENGLISH, CHINESE))
+    assert again.startswith(CHINESE)
+    assert drift(changed, again) == ["code: - run --fast", "code: + run"]
