@@ -269,7 +269,7 @@ def _one_of(
 def _unique(pairs: list[tuple[str, object]]) -> Json:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("an object repeats a member")
+        raise ValueError("an object has a member twice")
     return members
 
 
