@@ -17,7 +17,7 @@ from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
 _CHUNK_PIXELS = 1024  # positions that are summed in registers at a time
-_DOT_COLUMNS = 3  # opserve_kernels.algorithms.micro_kernels.DOT_COLUMNS
+_DOT_COLUMNS = 3  # opserve_kernels.algorithms.codegen.micro_kernels.DOT_COLUMNS
 _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
 _PITCH_STEP = 4 * LANES  # an odd multiple of it, so that rows do not share a set of the cache
 
