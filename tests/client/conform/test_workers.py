@@ -163,6 +163,13 @@ def test_a_case_that_ends_its_process_is_an_error_and_the_next_one_is_tried(
     assert found[0].verdict.reason == "its process ended with 3"
 
 
+def test_a_process_that_no_case_is_left_for_ends(service: Addresses) -> None:
+    made = setup(service.grpc, "client.conform.kernels:fold", CASES[:1])
+    with Workers(count=1) as workers:
+        assert statuses(list(workers.results(CASES[:1], made))) == [Status.PASSED]
+        assert workers._running == []
+
+
 def test_an_unreachable_service_is_no_verdict() -> None:
     with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1:9"):
         contracts_of(Access(address="http://127.0.0.1:9"))
