@@ -1,6 +1,7 @@
 """Positions beyond 64 bits are refused; just below, the numbers are right."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,3 +91,13 @@ def test_a_fold_just_below_is_right(profile: str, stride: int, padding: int) -> 
 def test_values_beyond_the_limits_are_refused(profile: str, stride: int, padding: int) -> None:
     assert_refused(convolved(profile, stride, padding))
     assert_refused(summed(profile, stride, padding))
+
+
+@pytest.mark.parametrize("stride", [MOST_EXTENT + 8, 2**63 - 1])
+def test_a_stride_of_one_entry_that_a_plan_would_state_is_refused_beyond(stride: int) -> None:
+    sample = convolution("far entries", (1, 1, 5), (1, 1, 1))
+    input_ = sample.tensors["input"]
+    assert input_ is not None
+    assert_refused(sample.but("refused", input=replace(input_, strides=(stride, 5, 1))))
+    below = sample.but("planned", input=replace(input_, strides=(MOST_EXTENT, 5, 1)))
+    assert plan_of(below).units > 0
