@@ -90,3 +90,9 @@ def test_the_last_slabs_are_small_but_few() -> None:
     pool.take(1)
     sizes = [pool.take(1).size_bytes for _ in range(4)]
     assert sizes == [2 * PAGE_BYTES] * 4
+
+
+def test_a_small_slab_has_a_sixteenth_of_an_ordinary_one() -> None:
+    pool = SlabPool(capacity_bytes=500 * PAGE_BYTES, slab_bytes=480 * PAGE_BYTES)
+    pool.take(1, maximum_bytes=40 * PAGE_BYTES)
+    assert pool.free_bytes == (500 - 30) * PAGE_BYTES
