@@ -183,17 +183,25 @@ TESTS = {
         "@pytest.mark.parametrize('one', [number()], ids=str)\n"
         "def test_sign(one):\n    assert one > 0\n"
     ),
+    "test_flaky.py::test_flaky": (
+        "from pathlib import Path\n"
+        "def test_flaky():\n"
+        "    ran = Path('ran')\n"
+        "    if not ran.exists():\n"
+        "        ran.touch()\n"
+        "        assert False\n"
+    ),
     "test_import.py::test_import": (
         "assert number() == 2\ndef test_import():\n    assert number is not None\n"
     ),
 }
-GOOD, BLIND, BROKEN, RENAMED, IMPORT = TESTS
+GOOD, BLIND, BROKEN, RENAMED, FLAKY, IMPORT = TESTS
 
 
 @pytest.mark.parametrize(
     ("tests", "outcome"),
     [
-        ([BLIND, RENAMED], "survived"),
+        ([BLIND, RENAMED, FLAKY], "survived"),
         ([BROKEN], "survived: its tests fail or take long without it too"),
         ([BLIND, BROKEN, GOOD], "killed"),
         ([BLIND, IMPORT], "killed"),

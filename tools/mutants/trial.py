@@ -42,7 +42,8 @@ class Copy:
     def try_mutant(self, mutant: Mutant, tests: list[str], *, limit_s: float) -> Outcome:
         """Runs tests with the mutant; what fails must pass without it, and sooner than this limit.
 
-        Tests that fail without the mutant too are left out, and the others run again.
+        Tests that fail without the mutant too, or not twice with it, are left out, and the others
+        run again.
         """
         while tests:
             with self._mutated(mutant):
@@ -53,7 +54,9 @@ class Copy:
             if status in _PASSED:
                 return Outcome.SURVIVED
             failed = self._failed(tests)
-            if self._pytest(failed, limit_s=limit_s) == 0:
+            with self._mutated(mutant):
+                again = self._pytest(failed, limit_s=limit_s)
+            if again not in _PASSED and self._pytest(failed, limit_s=limit_s) == 0:
                 return Outcome.KILLED
             tests = [test for test in tests if test not in failed]
         return Outcome.UNCLEAR
