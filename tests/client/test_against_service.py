@@ -217,6 +217,9 @@ async def test_the_asyncio_client_maps_and_copies_as_well(live_client: AsyncClie
         await buffer.write(array)
         np.testing.assert_array_equal(await buffer.map(), array)
         assert await buffer.read(offset=5) == array[5:].tobytes()
+        other = await session.allocate(array.size)
+        await other.copy_from(buffer)
+        assert await other.read() == array.tobytes()
 
 
 def test_a_range_that_leaves_its_buffer_is_refused(live: Session) -> None:
