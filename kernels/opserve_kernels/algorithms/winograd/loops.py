@@ -111,7 +111,7 @@ def _transform_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
         floats: The weight's buffer as float32 values.
         halves: The same as 16-bit patterns.
         group: Group of channels.
-        part: The chunk, and the first of the LEFT_DEPTH channels of the source.
+        part: The chunk, and the first of the `stage.left_depth` channels of the source.
     """
     stage = _as_stage(encoded)
     shape = stage.geometry
@@ -235,7 +235,7 @@ def _transform_source(  # noqa: PLR0913, PLR0917  # arrays and integers
 
 @entry()
 def _multiply(encoded: Integers, scratch: Floats, number: int, chunk: int, begin: int) -> None:
-    """Adds the products of LEFT_DEPTH source channels, from `begin` on, to the total of a chunk."""
+    """Adds the products of `stage.left_depth` channels, from `begin` on, to a chunk's total."""
     stage = _as_stage(encoded)
     grid = stage.grid
     (channel, channels), depth = _chunk_of(stage, chunk), _depth_of(stage)
