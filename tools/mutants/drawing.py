@@ -26,7 +26,7 @@ class Mutant:
 
     path: Path
     mutation: Mutation
-    text: str  # of the line, without what surrounds it
+    text: str  # of the line, without its indentation and comment
 
     @override
     def __str__(self) -> str:
@@ -43,8 +43,8 @@ def files_of(package: Path) -> list[Path]:
 def mutants_of(path: Path) -> list[Mutant]:
     """All mutants of a file."""
     source = path.read_text()
-    lines = source.splitlines()
-    return [Mutant(path, one, lines[one.line - 1].strip()) for one in mutations_of(source)]
+    texts = [line.partition("  # ")[0].strip() for line in source.splitlines()]
+    return [Mutant(path, one, texts[one.line - 1]) for one in mutations_of(source)]
 
 
 def shares(lines: dict[Path, int], count: int) -> dict[Path, int]:
