@@ -22,6 +22,7 @@ pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[1]
 ELSEWHERE = {
     "docs/how-to/administration.md": "tests/system/test_administration.py",
+    "docs/how-to/ci-identity.md": "tests/system/test_ci_identity_page.py",
     "docs/how-to/containers.md": "tests/containers/test_compose.py",
     "docs/how-to/conformance.md": "tests/client/conform/test_guide.py",
     "docs/how-to/five-teams.md": "tests/system/test_five_teams_page.py",

@@ -47,6 +47,7 @@ UNITS = {
     "shared_memory": "true or false",
     "log_level": "name",
     "store_url": "URL",
+    "identity_issuers": "JSON list",
     "devices": "JSON list",
     "device_tags": "JSON object",
     "expected_values_folder": "folder",

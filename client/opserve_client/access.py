@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from dataclasses import dataclass, field
 
 from opserve_client.errors import invalid_parameter
@@ -9,6 +10,7 @@ from opserve_client.errors import invalid_parameter
 KEY_VARIABLE = "OPSERVE_API_KEY"
 PLAINTEXT_VARIABLE = "OPSERVE_ALLOW_PLAINTEXT"
 _TRUE, _FALSE = ("1", "on", "true", "yes"), ("", "0", "false", "no", "off")
+_CREDENTIAL = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEMES = {"grpc": False, "grpcs": True, "http": False, "https": True}
 
 
@@ -54,7 +56,8 @@ def access_to(
 
     Args:
         address: "host:port", or a URL with grpc, grpcs, http or https.
-        api_key: API key; None means the environment variable OPSERVE_API_KEY, if it is set.
+        api_key: API key, or ID token of a CI system; None means the environment
+            variable OPSERVE_API_KEY, if it is set.
         tls: Certificates; with them, an address without a scheme means grpcs.
         allow_plaintext: Whether to send a key to another machine without TLS; None means the
             environment variable OPSERVE_ALLOW_PLAINTEXT, by default no.
@@ -83,8 +86,9 @@ def access_to(
 
 
 def _printable(key: str) -> str:
-    if not (key.isascii() and key.replace("_", "").isalnum()):
-        raise invalid_parameter("api_key", "another text", "a key: letters, digits and _")
+    if not _CREDENTIAL.fullmatch(key):
+        allowed = "a key (letters, digits and _) or an ID token (the same, - and .)"
+        raise invalid_parameter("api_key", "another text", allowed)
     return key
 
 

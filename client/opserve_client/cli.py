@@ -50,6 +50,7 @@ app.add_typer(cli_tenants.tenants, name="tenant")
 app.add_typer(cli_tenants.quotas, name="quota")
 app.add_typer(cli_keys.keys, name="key")
 app.add_typer(cli_keys.certificates, name="certificate")
+app.add_typer(cli_keys.identities, name="identity")
 for command in (cli_admin.usage, cli_admin.audit, cli_admin.who, cli_admin.release, cli_top.top):
     app.command()(command)
 

@@ -1,11 +1,11 @@
-"""The commands `opserve key` and `opserve certificate`."""
+"""The commands `opserve key`, `opserve certificate` and `opserve identity`."""
 
 import sys
 from typing import Annotated
 
 import typer
 
-from opserve.v1.admin_service_pb2 import Certificate, Key
+from opserve.v1.admin_service_pb2 import Certificate, Key, TrustedIdentity
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import Output, OutputFormat, Row, moment, show
@@ -14,6 +14,9 @@ from opserve_client.cli_tenants import Force, Name
 keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of tenants.")
 certificates = typer.Typer(
     no_args_is_help=True, help="Assign client certificates to tenants, list and remove them."
+)
+identities = typer.Typer(
+    no_args_is_help=True, help="Trust ID tokens of CI systems, list and remove them."
 )
 
 _DAY_S = 86400.0
@@ -133,9 +136,70 @@ def remove_certificate(
         client.admin.remove_certificate(subject, force=force)
 
 
+@identities.command("add")
+def add_identity(  # noqa: PLR0913  # options of the command
+    context: typer.Context,
+    issuer: Annotated[
+        str, typer.Argument(help="https://token.actions.githubusercontent.com, https://gitlab.com")
+    ],
+    tenant: Name,
+    principal: Annotated[str, typer.Argument(help="Name of the caller within the tenant.")],
+    *,
+    audience: Annotated[str, typer.Option(help="Audience that the job requests.")],
+    claims: Annotated[
+        list[str],
+        typer.Option("--claim", help="Claim that a token must have, NAME=VALUE; repeat."),
+    ],
+    scopes: Scopes = None,
+    output: Output = OutputFormat.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Trust ID tokens of a CI system that have these claims."""
+    pairs = [claim.partition("=") for claim in claims]
+    with connected(context, address) as client:
+        added = client.admin.add_identity(
+            issuer,
+            audience=audience,
+            claims={name: value for name, _, value in pairs},
+            tenant=tenant,
+            principal=principal,
+            scopes=scopes or OPERATE,
+        )
+    show([_identity(added)], columns=_IDENTITY, output=output)
+
+
+@identities.command("list")
+def list_identities(
+    context: typer.Context,
+    tenant: AnyName = "",
+    output: Output = OutputFormat.TABLE,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Show trusted identities."""
+    with connected(context, address) as client:
+        rows = [_identity(one) for one in client.admin.list_identities(tenant)]
+    show(rows, columns=_IDENTITY, output=output)
+
+
+@identities.command("remove")
+def remove_identity(
+    context: typer.Context,
+    identity: Annotated[str, typer.Argument(help="Id, as `opserve identity list` shows it.")],
+    *,
+    address: Address = DEFAULT_ADDRESS,
+) -> None:
+    """Trust an identity no longer."""
+    with connected(context, address) as client:
+        client.admin.remove_identity(identity)
+
+
 _KEY = (
     *("id", "tenant", "principal", "scopes"),
     *("created_at", "expires_at", "revoked_at", "last_used_at"),
+)
+_IDENTITY = (
+    *("id", "issuer", "audience", "claims"),
+    *("tenant", "principal", "scopes", "created_at"),
 )
 _CERTIFICATE = ("subject", "tenant", "principal", "scopes")
 
@@ -159,4 +223,17 @@ def _certificate(certificate: Certificate) -> Row:
         "tenant": certificate.tenant,
         "principal": certificate.principal,
         "scopes": " ".join(certificate.scopes),
+    }
+
+
+def _identity(identity: TrustedIdentity) -> Row:
+    return {
+        "id": identity.id,
+        "issuer": identity.issuer,
+        "audience": identity.audience,
+        "claims": " ".join(identity.claims),
+        "tenant": identity.tenant,
+        "principal": identity.principal,
+        "scopes": " ".join(identity.scopes),
+        "created_at": moment(identity.created_at),
     }

@@ -1,6 +1,7 @@
 """Addresses of a service: their parts, and whether other machines can reach them."""
 
 import ipaddress
+from urllib.parse import urlsplit
 
 _PORT_MAXIMUM = 65535
 _LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -34,3 +35,21 @@ def is_loopback_host(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_issuer(url: str) -> None:
+    """Rejects the URL of an issuer that is neither HTTPS nor on loopback, or has more than a path.
+
+    Raises:
+        ValueError: The message is the allowed form.
+    """
+    allowed = "https://HOST or https://HOST/PATH without a slash at its end"
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError(allowed) from None
+    secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))
+    extra = parts.query or parts.fragment or "@" in parts.netloc or url.endswith(("/", "?", "#"))
+    if not (secure and host and url.isascii() and url.isprintable()) or extra:
+        raise ValueError(allowed)

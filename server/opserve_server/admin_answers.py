@@ -148,6 +148,53 @@ class SomeCertificates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityInfo:
+    """A trusted identity and its principal.
+
+    Attributes:
+        id: Its id, 8 hexadecimal digits.
+        issuer: Claim iss of its tokens.
+        audience: Claim aud of its tokens, or one of its values.
+        claims: Claims that a token must have, as "name=value".
+        tenant: Name of its tenant.
+        principal: Name of the caller within the tenant.
+        scopes: What the caller may do: operate, metrics, admin.
+        created_at: When it was added, seconds since 1970.
+    """
+
+    id: str
+    issuer: str
+    audience: str
+    claims: Sequence[str]
+    tenant: str
+    principal: str
+    scopes: Sequence[str]
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneIdentity:
+    """A trusted identity.
+
+    Attributes:
+        identity: The identity.
+    """
+
+    identity: IdentityInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SomeIdentities:
+    """Trusted identities, the oldest first.
+
+    Attributes:
+        identities: The identities.
+    """
+
+    identities: Sequence[IdentityInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
     """Use of a tenant in one day, in UTC, on the devices of a profile.
 

@@ -10,9 +10,11 @@ from opserve_server.admin_answers import (
     NewKey,
     Nothing,
     OneCertificate,
+    OneIdentity,
     OneKey,
     OneTenant,
     SomeCertificates,
+    SomeIdentities,
     SomeKeys,
     SomeSessions,
     TenantAtWork,
@@ -179,6 +181,50 @@ class RemoveCertificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddIdentity:
+    """Trusts tokens of an issuer, such as those of a CI system, for a principal.
+
+    Attributes:
+        issuer: Claim iss of the tokens; one of the setting OPSERVE_IDENTITY_ISSUERS.
+        audience: Claim aud of the tokens, or one of its values.
+        claims: Claims that a token must have, as "name=value", 1 to 16; one of them names the
+            repository, project, owner or subject.
+        tenant: Name of its tenant.
+        principal: Name of the caller within the tenant.
+        scopes: What the caller may do: operate, metrics, admin.
+    """
+
+    issuer: str = ""
+    audience: str = ""
+    claims: tuple[str, ...] = ()
+    tenant: str = ""
+    principal: str = ""
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListIdentities:
+    """Lists the trusted identities of a tenant, or of all.
+
+    Attributes:
+        tenant: Name of the tenant; empty: all.
+    """
+
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveIdentity:
+    """Removes a trusted identity.
+
+    Attributes:
+        id: Id of the identity.
+    """
+
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListUsage:
     """Lists device time by day, tenant and profile.
 
@@ -255,6 +301,9 @@ ANSWERS: Mapping[type, type] = {
     AddCertificate: OneCertificate,
     ListCertificates: SomeCertificates,
     RemoveCertificate: Nothing,
+    AddIdentity: OneIdentity,
+    ListIdentities: SomeIdentities,
+    RemoveIdentity: Nothing,
     ListUsage: UsageRows,
     ListAudit: AuditEntries,
     ListSessions: SomeSessions,

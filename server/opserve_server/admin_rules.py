@@ -1,14 +1,16 @@
 """Rules of administration: names, scopes, days, bounds, and the last administrator."""
 
+import json
 import re
+from collections.abc import Collection
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from math import inf
 
 from opserve_kernels.status import Status
-from opserve_server.core.directory import Directory
+from opserve_server.core.directory import Directory, TrustedIdentity
 from opserve_server.core.errors import InvalidArgument, WrongState
-from opserve_server.core.keys import PREFIX
+from opserve_server.core.keys import PREFIX, sha256_of
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Quota, Resource, Tenant
 
@@ -19,6 +21,13 @@ LIMIT_MAXIMUM = 2**63 - 1
 LIFETIME_MAXIMUM_S = 100 * 366 * 86400.0
 """A century."""
 SUBJECT_CHARACTERS = 1024
+CLAIMS_LIMIT = 16
+CLAIM_CHARACTERS = 512
+IDENTIFYING_CLAIMS = (
+    *("sub", "repository", "repository_id", "repository_owner", "repository_owner_id"),
+    *("project_path", "project_id", "namespace_path", "namespace_id"),
+)
+"""Claims of which an identity names one: every user of a public issuer has tokens with the rest."""
 USAGE_DAYS = 7
 """Days of usage by default."""
 USAGE_DAYS_LIMIT = 92
@@ -31,6 +40,7 @@ _PRINCIPAL = re.compile(r"[A-Za-z0-9._@-]{1,63}")
 _KEY = re.compile(r"[0-9a-f]{8}")
 _OUTCOME = re.compile(r"[A-Z0-9_]{1,64}")
 _SESSION = re.compile(r"[0-9a-f]{1,8}")
+_CLAIM = re.compile(r"([A-Za-z_][A-Za-z0-9_.:/-]{0,127})=(.+)")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -82,6 +92,62 @@ def subject(given: str) -> str:
             "subject", given, f"1 to {SUBJECT_CHARACTERS} printable characters: CN=ci,O=Farm"
         )
     return given
+
+
+def new_identity(
+    issuer: str,
+    audience: str,
+    claims: tuple[str, ...],
+    *,
+    principal: Principal,
+    issuers: Collection[str],
+    now: float,
+) -> TrustedIdentity:
+    """Validates a trusted identity.
+
+    Args:
+        issuer: Claim `iss`.
+        audience: Claim `aud`.
+        claims: Further claims, as "name=value".
+        principal: The principal.
+        issuers: Issuers that the settings allow.
+        now: Seconds since 1970.
+    """
+    if issuer not in issuers:
+        listed = ", ".join(issuers) or "none"
+        raise refused("issuer", issuer, f"one of OPSERVE_IDENTITY_ISSUERS: {listed}")
+    if not 0 < len(audience) <= CLAIM_CHARACTERS or not audience.isprintable():
+        raise refused("audience", audience, f"1 to {CLAIM_CHARACTERS} printable characters")
+    names = [_claim_name(claim) for claim in claims]
+    if not 0 < len(names) <= CLAIMS_LIMIT or len(names) != len(set(names)):
+        raise refused("claims", ", ".join(names), f"1 to {CLAIMS_LIMIT} claims of different names")
+    if not set(names) & set(IDENTIFYING_CLAIMS):
+        allowed = f"claims with one of {', '.join(IDENTIFYING_CLAIMS)}"
+        raise refused("claims", ", ".join(names), allowed)
+    condition = json.dumps([issuer, audience, sorted(claims)])
+    return TrustedIdentity(
+        id=sha256_of(condition).hex()[:8],
+        issuer=issuer,
+        audience=audience,
+        claims=tuple(sorted(claims)),
+        principal=principal,
+        created_at=now,
+    )
+
+
+def identity_id(given: str) -> str:
+    """Validates the id of a trusted identity."""
+    if not _KEY.fullmatch(given):
+        raise refused("id", given, "the id of an identity: eight hexadecimal digits")
+    return given
+
+
+def _claim_name(claim: str) -> str:
+    matched = _CLAIM.fullmatch(claim)
+    if matched is None or len(claim) > CLAIM_CHARACTERS or not claim.isprintable():
+        allowed = "name=value in printable characters: repository=farm/kernels"
+        raise refused("claims", claim, allowed)
+    return matched[1]
 
 
 def between(name: str, given: float | None, least: float, most: float) -> None:

@@ -1,4 +1,4 @@
-"""Administration: tenants, keys, certificates, usage and audit.
+"""Administration: tenants, keys, certificates, trusted identities, usage and audit.
 
 Each call is audited: a change and its entry are one transaction, and a read is recorded before it
 is answered.
@@ -6,7 +6,7 @@ is answered.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -16,13 +16,16 @@ from opserve_server.admin_answers import (
     AllTenants,
     AuditEntries,
     CertificateInfo,
+    IdentityInfo,
     KeyInfo,
     NewKey,
     Nothing,
     OneCertificate,
+    OneIdentity,
     OneKey,
     OneTenant,
     SomeCertificates,
+    SomeIdentities,
     SomeKeys,
     SomeSessions,
     TenantActivity,
@@ -33,6 +36,7 @@ from opserve_server.admin_answers import (
 from opserve_server.admin_audit import entry_of, given_in
 from opserve_server.admin_calls import (
     AddCertificate,
+    AddIdentity,
     CreateKey,
     CreateTenant,
     DeleteTenant,
@@ -40,12 +44,14 @@ from opserve_server.admin_calls import (
     GetTenant,
     ListAudit,
     ListCertificates,
+    ListIdentities,
     ListKeys,
     ListSessions,
     ListTenants,
     ListUsage,
     ReleaseSession,
     RemoveCertificate,
+    RemoveIdentity,
     RevokeKey,
     UpdateTenant,
 )
@@ -60,7 +66,9 @@ from opserve_server.admin_rules import (
     check_filters,
     check_quota,
     days,
+    identity_id,
     key_id,
+    new_identity,
     new_tenant_name,
     principal_of,
     resources,
@@ -69,7 +77,7 @@ from opserve_server.admin_rules import (
 )
 from opserve_server.calls import caller
 from opserve_server.core.audit import AuditEntry
-from opserve_server.core.directory import Directory, KeyRecord
+from opserve_server.core.directory import Directory, KeyRecord, TrustedIdentity
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.principal import ITSELF, Principal
@@ -89,6 +97,7 @@ class Administration:
         service: The service.
         identity: The store, and the object that applies changes; None without a store, in which
             case no caller has the scope admin.
+        issuers: Issuers whose tokens may be trusted.
         clock: Seconds since 1970.
     """
 
@@ -97,10 +106,12 @@ class Administration:
         service: Service,
         identity: Identity | None,
         *,
+        issuers: Collection[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._service = service
         self._known_identity = identity
+        self._issuers = tuple(issuers)
         self._clock = clock
         self._lock = asyncio.Lock()
         self._changes: Mapping[type, _Work] = {
@@ -110,12 +121,15 @@ class Administration:
             RevokeKey: self._revoke_key,
             AddCertificate: self._add_certificate,
             RemoveCertificate: self._remove_certificate,
+            AddIdentity: self._add_identity,
+            RemoveIdentity: self._remove_identity,
         }
         self._readings: Mapping[type, _Work] = {
             ListTenants: self._tenants,
             GetTenant: self._tenant,
             ListKeys: self._keys,
             ListCertificates: self._certificates,
+            ListIdentities: self._identities,
             ListUsage: self._usage,
             ListAudit: self._audit,
             ListSessions: self._sessions,
@@ -257,6 +271,24 @@ class Administration:
         await self._store.certificates.remove(removed, audit=self._entry(request))
         return Nothing()
 
+    async def _add_identity(self, request: AddIdentity) -> OneIdentity:
+        identity = new_identity(
+            request.issuer,
+            request.audience,
+            request.claims,
+            principal=principal_of(request.tenant, request.principal, request.scopes),
+            issuers=self._issuers,
+            now=self._clock(),
+        )
+        audit = self._entry(request, identity=identity.id)
+        await self._store.identities.add(identity, audit=audit)
+        return OneIdentity(identity=_identity_info(identity))
+
+    async def _remove_identity(self, request: RemoveIdentity) -> Nothing:
+        removed = identity_id(request.id)
+        await self._store.identities.remove(removed, audit=self._entry(request))
+        return Nothing()
+
     async def _tenants(self, _: ListTenants) -> AllTenants:
         return AllTenants(tenants=await self._store.tenants.all())
 
@@ -281,6 +313,11 @@ class Administration:
         return SomeCertificates(
             certificates=[_certificate(name, principal) for name, principal in wanted]
         )
+
+    async def _identities(self, request: ListIdentities) -> SomeIdentities:
+        known = (await self._store.directory()).identities
+        wanted = [one for one in known if request.tenant in {"", one.principal.tenant}]
+        return SomeIdentities(identities=[_identity_info(one) for one in wanted])
 
     async def _usage(self, request: ListUsage) -> UsageRows:
         first, last = days(request.first_day, request.last_day, now=self._clock())
@@ -363,4 +400,17 @@ def _certificate(name: str, principal: Principal) -> CertificateInfo:
         tenant=principal.tenant,
         principal=principal.name,
         scopes=sorted(principal.scopes),
+    )
+
+
+def _identity_info(identity: TrustedIdentity) -> IdentityInfo:
+    return IdentityInfo(
+        id=identity.id,
+        issuer=identity.issuer,
+        audience=identity.audience,
+        claims=identity.claims,
+        tenant=identity.principal.tenant,
+        principal=identity.principal.name,
+        scopes=sorted(identity.principal.scopes),
+        created_at=identity.created_at,
     )

@@ -40,6 +40,7 @@ from opserve_server.first_start import compile_missing
 from opserve_server.guard import Guard
 from opserve_server.host_limits import within_host_limits
 from opserve_server.identity import Identity
+from opserve_server.issuers import IssuerKeys
 from opserve_server.npz import ArrayLimits
 from opserve_server.open_calls import CallLimits
 from opserve_server.pool.device import Device, WorkerDied
@@ -61,6 +62,7 @@ from opserve_server.store_synchronisation import (
 )
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
+from opserve_server.tokens import Tokens
 
 TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """OpenTelemetry's own variables, one of which names the endpoint of traces."""
@@ -158,8 +160,8 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     shared_memory_name = new_shared_memory_name() if settings.shared_memory else ""
     accounts = Accounts(bytes_in_flight=settings.tenant_bytes_in_flight)
     metrics, traces = Metrics(), _traces()
-    limits, calls = unknown_key_limits(settings), call_limits(settings)
-    guard = Guard(accounts, unknown_keys=limits, calls=calls, keys=key_policy(settings))
+    issuer_keys = _issuer_keys(settings)
+    guard = _guard(accounts, issuer_keys, settings)
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     service = Service(
         devices,
@@ -173,11 +175,12 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
+        stack.push_async_callback(issuer_keys.close)
         store_sync = store_synchronisation(guard, service, refused, settings)
         identity = await stack.enter_async_context(store_sync)
         if identity is not None:
             metrics.count("store_failures", identity.failures)
-        administration = Administration(service, identity)
+        administration = Administration(service, identity, issuers=settings.identity_issuers)
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is reported before any worker starts.
         binding = bound_apis(service, guard, administration, conformance, metrics, settings)
@@ -190,6 +193,25 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
             stack.enter_context(_serve_shared_memory(service, guard, shared_memory_name, settings))
         await stack.enter_async_context(apis.serving(service, settings))
         yield apis.addresses
+
+
+def _guard(accounts: Accounts, issuer_keys: IssuerKeys, settings: Settings) -> Guard:
+    return Guard(
+        accounts,
+        unknown_keys=unknown_key_limits(settings),
+        calls=call_limits(settings),
+        tokens=Tokens(issuer_keys, limit=settings.verified_tokens_limit),
+        keys=key_policy(settings),
+    )
+
+
+def _issuer_keys(settings: Settings) -> IssuerKeys:
+    return IssuerKeys(
+        settings.identity_issuers,
+        interval_s=settings.issuer_keys_interval_s,
+        age_limit_s=settings.issuer_keys_age_limit_s,
+        timeout_s=settings.issuer_timeout_s,
+    )
 
 
 def _serve_shared_memory(

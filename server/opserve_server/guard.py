@@ -22,6 +22,7 @@ from opserve_server.core.errors import (
     PermissionDenied,
     TooManyUnknownKeys,
     Unauthenticated,
+    Unavailable,
     no_credentials,
     unknown_certificate,
 )
@@ -30,6 +31,7 @@ from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.time_slices import admit_slices_by
 from opserve_server.open_calls import CallLimits, CallSlot, OpenCalls
+from opserve_server.tokens import Tokens, is_token
 from opserve_server.unknown_keys import UnknownKeyLimits, UnknownKeys
 
 AUTHORIZATION = "authorization"
@@ -75,6 +77,7 @@ class Guard:
         accounts: Accounts of the tenants; they count calls.
         unknown_keys: Bounds on unknown keys.
         calls: Bounds on open calls.
+        tokens: Verifies tokens of CI systems; None: no token is accepted.
         keys: Condition under which callers need a key.
         clock: Seconds since 1970.
 
@@ -89,6 +92,7 @@ class Guard:
         *,
         unknown_keys: UnknownKeyLimits,
         calls: CallLimits,
+        tokens: Tokens | None = None,
         keys: KeyPolicy = KeyPolicy.ALWAYS,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -96,6 +100,7 @@ class Guard:
         self.open_calls = OpenCalls(accounts, calls)
         self._directory = KEYLESS
         self._unknown_keys = UnknownKeys(unknown_keys)
+        self._tokens = tokens
         self._clock = clock
         self._admission = FairAdmission()
         self._used: dict[str, float] = {}
@@ -106,13 +111,15 @@ class Guard:
     def refresh(self, directory: Directory) -> None:
         """Replaces the directory; ends the answers of callers that are no longer permitted."""
         self._directory = directory
+        if self._tokens is not None:
+            self._tokens.refresh(directory.identities)
         if not directory.keyless:
             self.note_keys()
         # Answers that wait for their next part are checked here; all others check before each part.
         for waiting, recheck in list(self._waiting.items()):
             try:
                 recheck()
-            except (Unauthenticated, TooManyUnknownKeys):
+            except (Unauthenticated, TooManyUnknownKeys, Unavailable):
                 del self._waiting[waiting]
                 waiting.reschedule(0.0)
 
@@ -137,7 +144,7 @@ class Guard:
             Unauthenticated: The caller is not authenticated.
             TooManyUnknownKeys: The address has sent too many unknown keys.
             LimitExceeded: The caller's tenant has too many open calls.
-            Unavailable: The service ends.
+            Unavailable: The service ends, or does not have the keys of a token's issuer.
         """
         # Order of the checks: credentials, slot, message, fair admission, scope. A caller without
         # valid credentials costs neither a tenant's slot nor the reading of a message.
@@ -239,12 +246,23 @@ class Guard:
     def _authenticated(self, credentials: Credentials) -> Principal:
         authorization = credentials.authorization
         if authorization is not None:
+            scheme, _, text = authorization.partition(" ")
+            if self._tokens is not None and scheme.lower() == _SCHEME and is_token(text):
+                return self._principal_of_token(self._tokens, text, credentials.peer)
             return self._principal_of_key(authorization, credentials.peer)
         certificates, names = self._directory.certificates, credentials.certificate()
         for name in names:
             if name in certificates:
                 return certificates[name]
         raise unknown_certificate(names[0]) if names else no_credentials()
+
+    def _principal_of_token(self, tokens: Tokens, text: str, peer: Callable[[], str]) -> Principal:
+        now = self._clock()
+        try:
+            return tokens.principal_of(text, now)
+        except Unauthenticated:
+            self._unknown_keys.take(peer(), now)
+            raise
 
     def _principal_of_key(self, authorization: str, peer: Callable[[], str]) -> Principal:
         scheme, _, text = authorization.partition(" ")

@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
-from opserve_server.addresses import host_and_port, is_loopback
+from opserve_server.addresses import check_issuer, host_and_port, is_loopback
 from opserve_server.allowed_values import allowed
 from opserve_server.store.location import default_url, location_of
 
@@ -64,6 +64,11 @@ def _a_profile(name: str) -> str:
         return profile_named(name).name
     except InvalidArgument as error:
         raise ValueError(f"the profiles {error.allowed}") from error
+
+
+def _an_issuer(url: str) -> str:
+    check_issuer(url)
+    return url
 
 
 def _a_store(url: SecretStr) -> SecretStr:
@@ -135,6 +140,21 @@ class Settings(BaseSettings):
     no_keys: bool = False
     """Whether callers need no key, even if the store has keys; allowed on loopback addresses only.
     Otherwise a key is required if store_url is set, or once the default store has had a key."""
+    identity_issuers: list[Annotated[str, AfterValidator(_an_issuer)]] = [
+        "https://token.actions.githubusercontent.com",
+        "https://gitlab.com",
+    ]
+    """Issuers whose tokens administrators may trust. The service fetches the public keys of those
+    that a trusted identity names, and of no other, over HTTPS."""
+    issuer_keys_interval_s: Seconds = 30.0
+    """Least time between two fetches of the keys of one issuer, seconds."""
+    issuer_keys_age_limit_s: Seconds = 86_400.0
+    """Age after which the keys of an issuer that does not answer are no longer used, seconds; the
+    service fetches them again after a twentieth of it."""
+    issuer_timeout_s: Seconds = 5.0
+    """Longest fetch of the keys of an issuer, seconds."""
+    verified_tokens_limit: Count = 1024
+    """Verified tokens kept until they expire; the least recently used is verified again."""
     store_connections_limit: Count = 4
     """Open connections to the store at once."""
     store_timeout_s: Seconds = 5.0

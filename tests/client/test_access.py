@@ -77,6 +77,13 @@ def test_a_malformed_key_is_refused_without_being_repeated() -> None:
     assert KEY not in str(refused.value)
 
 
+def test_an_id_token_of_a_ci_system_is_a_credential() -> None:
+    given = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln_-"
+    access = access_to("127.0.0.1:1", api_key=given, tls=None, allow_plaintext=False)
+    assert access.headers == {"authorization": f"Bearer {given}"}
+    assert given not in repr(access)
+
+
 def test_every_call_over_rest_identifies_the_caller() -> None:
     seen: list[str | None] = []
 

@@ -25,10 +25,12 @@ from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
+from opserve_server.tokens import Tokens
 from server.conformance_service import conformance_of
 from server.core.fakes import LIMITS, FakeDevice
 from server.entry_points import RUN_LIMITS
 from server.guards import CALLS, GUESSES
+from server.token_issuer import ISSUER, FixedKeys
 
 NOW = 1_800_000_000.0
 APIS = ("grpc", "rest")
@@ -78,14 +80,15 @@ async def open_deployment(url: str) -> AsyncGenerator[Deployment]:
     clock, accounts, device = Clock(), Accounts(), FakeDevice()
     refused = RefusedCalls(limit=100, clock=clock)
     service = Service([device], limits=LIMITS, accounts=accounts, observe=refused.observe)
-    guard = Guard(accounts, unknown_keys=GUESSES, calls=CALLS, clock=clock)
+    tokens = Tokens(FixedKeys(), limit=16)
+    guard = Guard(accounts, unknown_keys=GUESSES, calls=CALLS, tokens=tokens, clock=clock)
     async with AsyncExitStack() as stack:
         opened = open_store(url, timeout_s=20.0, connections_limit=4)
         store = await stack.enter_async_context(opened)
         key = await first_key(store, "admin", force=False, now=clock.now)
         identity = Identity(guard, service, store, refused, audit_retention_days=1.0, clock=clock)
         await identity.begin()
-        administration = Administration(service, identity, clock=clock)
+        administration = Administration(service, identity, issuers=[ISSUER], clock=clock)
         workers = ConformanceWorkers(1)
         stack.push_async_callback(workers.close)
         conformance = conformance_of(service, workers, store.runs)

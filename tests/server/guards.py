@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opserve_server.core.accounts import Accounts
-from opserve_server.core.directory import Directory, KeyRecord
+from opserve_server.core.directory import Directory, KeyRecord, TrustedIdentity
 from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import Credentials, Guard, KeyPolicy
 from opserve_server.open_calls import CallLimits
+from opserve_server.tokens import Tokens
 from opserve_server.unknown_keys import UnknownKeyLimits
+from server.token_issuer import AUDIENCE, ISSUER, REPOSITORY, FixedKeys, token
 
 NOW = 1_000_000.0
 TENANTS = {
@@ -59,6 +61,20 @@ def record(key: str, principal_of_key: Principal, **known: float) -> KeyRecord:
     )
 
 
+def identity(
+    tenant: str, suffix: str, principal_of_token: Principal | None = None
+) -> TrustedIdentity:
+    """An identity for a repository."""
+    return TrustedIdentity(
+        id=sha256_of(suffix).hex()[:8],
+        issuer=ISSUER,
+        audience=AUDIENCE,
+        claims=(f"repository={REPOSITORY}{suffix}",),
+        principal=principal_of_token or principal(tenant, *Scope),
+        created_at=0.0,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceWithKeys:
     """A guard with valid keys and invalid ones.
@@ -70,6 +86,8 @@ class ServiceWithKeys:
         metrics: A key of the one that may read metrics alone.
         operate: A key of the one that may do all but that.
         closed: Rejected keys, by their defect.
+        job: Token of a CI job, with the principal of `lab`.
+        closed_jobs: Rejected tokens, by their defect.
     """
 
     guard: Guard
@@ -78,6 +96,8 @@ class ServiceWithKeys:
     metrics: str
     operate: str
     closed: Mapping[str, str]
+    job: str
+    closed_jobs: Mapping[str, str]
 
 
 def service_with_keys(
@@ -86,7 +106,7 @@ def service_with_keys(
     certificates: Mapping[str, Principal] | None = None,
     unknown_keys: UnknownKeyLimits = GUESSES,
 ) -> ServiceWithKeys:
-    """A guard whose directory has keys, at the time NOW."""
+    """A guard whose directory has keys and a trusted identity, at the time NOW."""
     lab, mill = (principal(name, Scope.OPERATE, Scope.METRICS) for name in ("lab", "mill"))
     names = ("lab", "mill", "metrics", "operate", "expired", "revoked", "disabled", "unknown")
     keys = {name: new_key() for name in names}
@@ -99,18 +119,43 @@ def service_with_keys(
         record(keys["revoked"], lab, revoked_at=NOW - 1),
         record(keys["disabled"], principal("gone", *Scope)),
     ]
-    accounts = accounts or Accounts()
-    accounts.renew(TENANTS.values())
-    guard = Guard(accounts, unknown_keys=unknown_keys, calls=CALLS, clock=lambda: NOW)
+    guard = _guard(accounts or Accounts(), unknown_keys)
     guard.refresh(
         Directory(
             tenants=TENANTS,
             keys={known.sha256: known for known in records},
             certificates=certificates or {},
+            identities=[identity("lab", "", lab), identity("gone", "-of-a-disabled-tenant")],
         )
     )
     closed = {name: keys[name] for name in ("expired", "revoked", "disabled", "unknown")}
     closed["malformed"] = keys["lab"][:-1]
     return ServiceWithKeys(
-        guard, keys["lab"], keys["mill"], keys["metrics"], keys["operate"], closed
+        guard=guard,
+        lab=keys["lab"],
+        mill=keys["mill"],
+        metrics=keys["metrics"],
+        operate=keys["operate"],
+        closed=closed,
+        job=token(ISSUER, now=NOW),
+        closed_jobs=rejected_tokens(),
     )
+
+
+def _guard(accounts: Accounts, unknown_keys: UnknownKeyLimits) -> Guard:
+    accounts.renew(TENANTS.values())
+    tokens = Tokens(FixedKeys(), limit=16)
+    return Guard(accounts, unknown_keys=unknown_keys, calls=CALLS, tokens=tokens, clock=lambda: NOW)
+
+
+def rejected_tokens() -> Mapping[str, str]:
+    """Tokens of CI jobs that the guard rejects at the time NOW, by their defect."""
+    return {
+        "expired": token(ISSUER, now=NOW - 3600),
+        "audience": token(ISSUER, now=NOW, aud="another"),
+        "issuer": token("https://gitlab.com", now=NOW),
+        "repository": token(ISSUER, now=NOW, repository="evil/fork"),
+        "disabled": token(ISSUER, now=NOW, repository=f"{REPOSITORY}-of-a-disabled-tenant"),
+        "signature": f"{token(ISSUER, now=NOW).rpartition('.')[0]}.{'A' * 86}",
+        "malformed": "..",
+    }

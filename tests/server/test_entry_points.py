@@ -100,6 +100,9 @@ async def test_no_rpc_is_reached_without_a_key_that_opens_it(
         without_key, sent_none = await entry_points.grpc_answer(rpc, b"", None)
         assert without_key is code
         assert RpcStatus.FromString(sent_none).message.startswith("No API key was sent"), rpc.name
+        for fault, given in with_keys.closed_jobs.items():
+            code, _ = await entry_points.grpc_answer(rpc, b"", given)
+            assert code is grpc.StatusCode.UNAUTHENTICATED, (rpc.full_name, fault)
         assert code is grpc.StatusCode.UNAUTHENTICATED, rpc.full_name
         info = ErrorInfo()
         assert RpcStatus.FromString(details).details[0].Unpack(info)
@@ -112,8 +115,9 @@ async def test_no_rpc_is_reached_without_a_key_that_opens_it(
     assert untouched(service)
     code, _ = await entry_points.grpc_answer(HEALTH, b"", None)
     assert code is not grpc.StatusCode.UNAUTHENTICATED
-    code, _ = await entry_points.grpc_answer(next(every_rpc()), b"", with_keys.lab)
-    assert code is grpc.StatusCode.OK
+    for opens in (with_keys.lab, with_keys.job):
+        code, _ = await entry_points.grpc_answer(next(every_rpc()), b"", opens)
+        assert code is grpc.StatusCode.OK
 
 
 async def test_no_route_is_reached_without_a_key_that_opens_it(
@@ -132,13 +136,31 @@ async def test_no_route_is_reached_without_a_key_that_opens_it(
         assert without_key.status_code == 401, name
         if verb != "HEAD":
             assert without_key.json()["detail"].startswith("No API key was sent"), name
+        for fault, given in with_keys.closed_jobs.items():
+            answer = await entry_points.rest_answer(verb, path, given)
+            assert answer.status_code == 401, (name, fault)
+            assert given not in answer.text
         lacking = with_keys.operate if name == "metrics" else with_keys.metrics
         assert (await entry_points.rest_answer(verb, path, lacking)).status_code == 403, name
     assert untouched(service)
     assert (await entry_points.rest_answer("GET", "/metrics", with_keys.metrics)).status_code == 200
-    assert (
-        await entry_points.rest_answer("GET", "/v1/devices", with_keys.operate)
-    ).status_code == 200
+    for opens in (with_keys.operate, with_keys.job):
+        answer = await entry_points.rest_answer("GET", "/v1/devices", opens)
+        assert answer.status_code == 200
+
+
+async def test_a_rejected_token_has_one_sentence_over_both_apis(
+    entry_points: EntryPoints, with_keys: ServiceWithKeys
+) -> None:
+    rpc = next(rpc for rpc in every_rpc() if rpc.name == "ListDevices")
+    said: set[str] = set()
+    for given in with_keys.closed_jobs.values():
+        _, details = await entry_points.grpc_answer(rpc, b"", given)
+        answer = await entry_points.rest_answer("GET", "/v1/devices", given)
+        message = RpcStatus.FromString(details).message
+        assert answer.json()["detail"] == message
+        said.add(message)
+    assert len(said) == len(with_keys.closed_jobs)
 
 
 async def test_the_document_states_that_every_operation_requires_a_key(

@@ -3,9 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
+from jwt import PyJWK
+from typing_extensions import override
 
+from opserve_kernels.status import Status
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.directory import KEYLESS, Directory, KeyRecord
 from opserve_server.core.errors import (
@@ -14,14 +18,17 @@ from opserve_server.core.errors import (
     PermissionDenied,
     TooManyUnknownKeys,
     Unauthenticated,
+    Unavailable,
 )
 from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.observations import Call
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.guard import UNAUTHENTICATED, Credentials, Guard, KeyPolicy
+from opserve_server.tokens import Tokens
 from opserve_server.unknown_keys import UnknownKeyLimits
 from server import guards
+from server.token_issuer import ISSUER, FixedKeys, token
 
 ALICE = Principal(tenant="lab", name="alice", scopes=frozenset({Scope.OPERATE}))
 PROBE = Principal(tenant="lab", name="probe", scopes=frozenset({Scope.METRICS}))
@@ -257,6 +264,82 @@ def test_addresses_that_guess_are_remembered_within_a_limit(guard: Guard) -> Non
         with pytest.raises(Unauthenticated):
             admitted(guard, credentials, Scope.OPERATE)
     assert len(guard._unknown_keys._buckets) == 2
+
+
+def test_unaccepted_tokens_are_counted_by_address_and_stop_no_accepted_one() -> None:
+    clock, keys = Clock(), FixedKeys()
+    limits = UnknownKeyLimits(per_s=0.5, at_once=3, peers=2)
+    tokens = Tokens(keys, limit=2)
+    guard = Guard(ACCOUNTS, unknown_keys=limits, calls=guards.CALLS, tokens=tokens, clock=clock)
+    guard.refresh(replace(directory(), identities=[guards.identity("lab", "", ALICE)]))
+    good = token(ISSUER, now=clock.now)
+    assert admitted(guard, shown(f"Bearer {good}"), Scope.OPERATE) is ALICE
+    looked_up = keys.used
+    faults: set[type[OpserveError]] = set()
+    for number in range(300):
+        foreign = token("https://gitlab.com", now=clock.now, jti=f"{number}")
+        for given in (foreign, f"{number}.{number}.{number}", "." * 40_000):
+            credentials = shown(f"Bearer {given}")
+            faults.add(type(refused(lambda: admitted(guard, credentials, Scope.OPERATE))))  # noqa: B023
+    assert faults == {Unauthenticated, TooManyUnknownKeys}
+    assert keys.used == looked_up, "none of them reached a key"
+    assert admitted(guard, shown(f"Bearer {good}"), Scope.OPERATE) is ALICE
+    assert (len(guard._unknown_keys._buckets), len(tokens._verified)) == (1, 1)
+
+
+async def test_an_answer_ends_with_its_token_and_with_its_identity() -> None:
+    async def parts() -> AsyncGenerator[bytes]:
+        while True:
+            yield b"part"
+
+    clock = Clock()
+    limits = UnknownKeyLimits(per_s=1.0, at_once=100, peers=2)
+    tokens = Tokens(FixedKeys(), limit=2)
+    guard = Guard(ACCOUNTS, unknown_keys=limits, calls=guards.CALLS, tokens=tokens, clock=clock)
+    trusted = replace(directory(), identities=[guards.identity("lab", "", ALICE)])
+    for end in ("token", "identity"):
+        guard.refresh(trusted)
+        credentials = shown(f"Bearer {token(ISSUER, now=clock.now)}")
+        call = Call(api="grpc", method="WatchStream", request_id="", headers={})
+        guard.enter(call, credentials, Scope.OPERATE).leave()
+        await guard.admit(call, Scope.OPERATE)
+        async with aclosing(guard.while_allowed(parts(), call, credentials)) as answers:
+            assert await anext(answers) == b"part"
+            if end == "token":
+                clock.now += 331
+            else:
+                guard.refresh(directory())
+            with pytest.raises(Unauthenticated):
+                await anext(answers)
+
+
+def test_a_directory_is_taken_while_the_keys_of_an_issuer_are_missing() -> None:
+    class NoKeys(FixedKeys):
+        @override
+        def key(self, issuer: str, key_id: str) -> PyJWK:
+            if self.used:
+                raise Unavailable(Status.ACL_ERROR_RT_SOCKET_CLOSE, "away")
+            return super().key(issuer, key_id)
+
+    async def watched() -> None:
+        clock = Clock()
+        tokens = Tokens(NoKeys(), limit=1)
+        guard = Guard(
+            ACCOUNTS, unknown_keys=guards.GUESSES, calls=guards.CALLS, tokens=tokens, clock=clock
+        )
+        trusted = replace(directory(), identities=[guards.identity("lab", "", ALICE)])
+        guard.refresh(trusted)
+        credentials = shown(f"Bearer {token(ISSUER, now=clock.now)}")
+        call = Call(api="grpc", method="WatchStream", request_id="", headers={})
+        guard.enter(call, credentials, Scope.OPERATE).leave()
+        async with asyncio.timeout(None) as waiting:
+            guard.end_with_key(waiting, call, credentials)
+            tokens._verified.clear()  # another token has taken its place
+            guard.refresh(replace(trusted, certificates={"CN=x": PROBE}))
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(watched())
 
 
 async def test_unauthenticated_calls_over_one_api_leave_their_address_places_at_the_other(

@@ -100,7 +100,7 @@ async def test_known_callers_stay_valid_while_the_store_is_down_and_are_refreshe
     refused.observe(refused_call())
     with caplog.at_level(logging.WARNING):
         await looks(store, 3)
-    assert "stays as it was" in caplog.text
+    assert "stay as they were" in caplog.text
     assert "lab" in {account.tenant.name for account in service.accounts}
     assert store.kept == []
     store.failing, store.answers = None, Directory(tenants={}, keys=KEYED.keys, certificates={})

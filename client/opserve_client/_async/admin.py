@@ -163,6 +163,52 @@ class AsyncAdmin:
         request = request_of(admin.RemoveCertificateRequest, subject=subject, force=force)
         await self._connection.call(methods.REMOVE_CERTIFICATE, request)
 
+    async def add_identity(  # each by name
+        self,
+        issuer: str,
+        *,
+        audience: str,
+        claims: Mapping[str, str],
+        tenant: str,
+        principal: str,
+        scopes: Sequence[str] = ("operate",),
+    ) -> admin.TrustedIdentity:
+        """Trusts tokens of an issuer, such as those of a CI system, for a principal.
+
+        Args:
+            issuer: Claim iss of the tokens: "https://token.actions.githubusercontent.com".
+            audience: Claim aud of the tokens, or one of its values.
+            claims: Claims that a token must have: {"repository": "farm/kernels"}.
+            tenant: Tenant of the principal.
+            principal: Name of the caller within the tenant.
+            scopes: "operate", "metrics", "admin".
+
+        Raises:
+            AclrtError: 107000, the settings of the service do not list the issuer, or no claim
+                names a repository, project, owner or subject; 507000, an identity has the same
+                issuer, audience and claims.
+        """
+        request = request_of(
+            admin.AddIdentityRequest,
+            issuer=issuer,
+            audience=audience,
+            claims=[f"{name}={value}" for name, value in claims.items()],
+            tenant=named(tenant, parameter="tenant"),
+            principal=principal,
+            scopes=scopes,
+        )
+        return (await self._connection.call(methods.ADD_IDENTITY, request)).identity
+
+    async def list_identities(self, tenant: str = "") -> list[admin.TrustedIdentity]:
+        """Trusted identities of a tenant or of all, the oldest first."""
+        request = request_of(admin.ListIdentitiesRequest, tenant=tenant)
+        return list((await self._connection.call(methods.LIST_IDENTITIES, request)).identities)
+
+    async def remove_identity(self, identity: str) -> None:
+        """Removes a trusted identity by its id; the next call with its tokens is rejected."""
+        request = request_of(admin.RemoveIdentityRequest, id=named(identity, parameter="identity"))
+        await self._connection.call(methods.REMOVE_IDENTITY, request)
+
     async def list_usage(
         self, tenant: str = "", *, first_day: str = "", last_day: str = ""
     ) -> list[admin.UsageRow]:

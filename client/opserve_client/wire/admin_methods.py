@@ -9,6 +9,7 @@ _TENANTS = "/v1/admin/tenants"
 _TENANT = _TENANTS + "/{tenant}"
 _KEYS = "/v1/admin/keys"
 _CERTIFICATES = "/v1/admin/certificates"
+_IDENTITIES = "/v1/admin/identities"
 _SESSIONS = "/v1/admin/sessions"
 
 CREATE_TENANT = Method(
@@ -88,6 +89,27 @@ REMOVE_CERTIFICATE = Method(
     "DELETE",
     _CERTIFICATES,
 )
+ADD_IDENTITY = Method(
+    "AdminService/AddIdentity",
+    admin.AddIdentityRequest,
+    admin.AddIdentityResponse,
+    "POST",
+    _IDENTITIES,
+)
+LIST_IDENTITIES = Method(
+    "AdminService/ListIdentities",
+    admin.ListIdentitiesRequest,
+    admin.ListIdentitiesResponse,
+    "GET",
+    _IDENTITIES,
+)
+REMOVE_IDENTITY = Method(
+    "AdminService/RemoveIdentity",
+    admin.RemoveIdentityRequest,
+    admin.RemoveIdentityResponse,
+    "DELETE",
+    _IDENTITIES + "/{id}",
+)
 LIST_USAGE = Method(
     "AdminService/ListUsage",
     admin.ListUsageRequest,
@@ -136,6 +158,9 @@ ADMIN_METHODS: tuple[Method[Any, Any], ...] = (
     ADD_CERTIFICATE,
     LIST_CERTIFICATES,
     REMOVE_CERTIFICATE,
+    ADD_IDENTITY,
+    LIST_IDENTITIES,
+    REMOVE_IDENTITY,
     LIST_USAGE,
     LIST_AUDIT,
     LIST_SESSIONS,

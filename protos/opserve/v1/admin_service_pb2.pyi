@@ -1174,3 +1174,188 @@ class TenantActivity(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TenantActivity: _TypeAlias = TenantActivity  # noqa: Y015
+
+@_typing.final
+class TrustedIdentity(_message.Message):
+    """Tokens of an issuer (OpenID Connect) that authenticate a principal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ISSUER_FIELD_NUMBER: _builtins.int
+    AUDIENCE_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Eight hexadecimal digits."""
+    issuer: _builtins.str
+    """The claim iss of its tokens: "https://token.actions.githubusercontent.com"."""
+    audience: _builtins.str
+    """The claim aud of its tokens, or one of them."""
+    tenant: _builtins.str
+    principal: _builtins.str
+    created_at: _builtins.float
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Claims that a token must have, as "name=value": "repository=farm/kernels"."""
+
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        issuer: _builtins.str = ...,
+        audience: _builtins.str = ...,
+        claims: _abc.Iterable[_builtins.str] | None = ...,
+        tenant: _builtins.str = ...,
+        principal: _builtins.str = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+        created_at: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audience", b"audience", "claims", b"claims", "created_at", b"created_at", "id", b"id", "issuer", b"issuer", "principal", b"principal", "scopes", b"scopes", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TrustedIdentity: _TypeAlias = TrustedIdentity  # noqa: Y015
+
+@_typing.final
+class AddIdentityRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ISSUER_FIELD_NUMBER: _builtins.int
+    AUDIENCE_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    SCOPES_FIELD_NUMBER: _builtins.int
+    issuer: _builtins.str
+    """One of the setting OPSERVE_IDENTITY_ISSUERS."""
+    audience: _builtins.str
+    tenant: _builtins.str
+    principal: _builtins.str
+    """1 to 63 letters, digits and "._@-"."""
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """"name=value", 1 to 16; one of them names the repository, project, owner or subject."""
+
+    @_builtins.property
+    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """"operate", "metrics", "admin". Empty means "operate"."""
+
+    def __init__(
+        self,
+        *,
+        issuer: _builtins.str = ...,
+        audience: _builtins.str = ...,
+        claims: _abc.Iterable[_builtins.str] | None = ...,
+        tenant: _builtins.str = ...,
+        principal: _builtins.str = ...,
+        scopes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audience", b"audience", "claims", b"claims", "issuer", b"issuer", "principal", b"principal", "scopes", b"scopes", "tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddIdentityRequest: _TypeAlias = AddIdentityRequest  # noqa: Y015
+
+@_typing.final
+class AddIdentityResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def identity(self) -> Global___TrustedIdentity: ...
+    def __init__(
+        self,
+        *,
+        identity: Global___TrustedIdentity | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identity", b"identity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddIdentityResponse: _TypeAlias = AddIdentityResponse  # noqa: Y015
+
+@_typing.final
+class ListIdentitiesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TENANT_FIELD_NUMBER: _builtins.int
+    tenant: _builtins.str
+    """Empty means every tenant's."""
+    def __init__(
+        self,
+        *,
+        tenant: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tenant", b"tenant"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListIdentitiesRequest: _TypeAlias = ListIdentitiesRequest  # noqa: Y015
+
+@_typing.final
+class ListIdentitiesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITIES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def identities(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrustedIdentity]: ...
+    def __init__(
+        self,
+        *,
+        identities: _abc.Iterable[Global___TrustedIdentity] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identities", b"identities"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListIdentitiesResponse: _TypeAlias = ListIdentitiesResponse  # noqa: Y015
+
+@_typing.final
+class RemoveIdentityRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveIdentityRequest: _TypeAlias = RemoveIdentityRequest  # noqa: Y015
+
+@_typing.final
+class RemoveIdentityResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveIdentityResponse: _TypeAlias = RemoveIdentityResponse  # noqa: Y015

@@ -121,6 +121,21 @@ class AdminServiceStub(object):
                 request_serializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityResponse.FromString,
                 _registered_method=True)
+        self.AddIdentity = channel.unary_unary(
+                '/opserve.v1.AdminService/AddIdentity',
+                request_serializer=opserve_dot_v1_dot_admin__service__pb2.AddIdentityRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_admin__service__pb2.AddIdentityResponse.FromString,
+                _registered_method=True)
+        self.ListIdentities = channel.unary_unary(
+                '/opserve.v1.AdminService/ListIdentities',
+                request_serializer=opserve_dot_v1_dot_admin__service__pb2.ListIdentitiesRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_admin__service__pb2.ListIdentitiesResponse.FromString,
+                _registered_method=True)
+        self.RemoveIdentity = channel.unary_unary(
+                '/opserve.v1.AdminService/RemoveIdentity',
+                request_serializer=opserve_dot_v1_dot_admin__service__pb2.RemoveIdentityRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_admin__service__pb2.RemoveIdentityResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -246,6 +261,27 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddIdentity(self, request, context):
+        """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListIdentities(self, request, context):
+        """Lists trusted identities, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveIdentity(self, request, context):
+        """Removes a trusted identity; the service rejects its tokens from the next call on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -328,6 +364,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.GetActivity,
                     request_deserializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityResponse.SerializeToString,
+            ),
+            'AddIdentity': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddIdentity,
+                    request_deserializer=opserve_dot_v1_dot_admin__service__pb2.AddIdentityRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_admin__service__pb2.AddIdentityResponse.SerializeToString,
+            ),
+            'ListIdentities': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListIdentities,
+                    request_deserializer=opserve_dot_v1_dot_admin__service__pb2.ListIdentitiesRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_admin__service__pb2.ListIdentitiesResponse.SerializeToString,
+            ),
+            'RemoveIdentity': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveIdentity,
+                    request_deserializer=opserve_dot_v1_dot_admin__service__pb2.RemoveIdentityRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_admin__service__pb2.RemoveIdentityResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -769,6 +820,87 @@ class AdminService(object):
             '/opserve.v1.AdminService/GetActivity',
             opserve_dot_v1_dot_admin__service__pb2.GetActivityRequest.SerializeToString,
             opserve_dot_v1_dot_admin__service__pb2.GetActivityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddIdentity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.AdminService/AddIdentity',
+            opserve_dot_v1_dot_admin__service__pb2.AddIdentityRequest.SerializeToString,
+            opserve_dot_v1_dot_admin__service__pb2.AddIdentityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListIdentities(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.AdminService/ListIdentities',
+            opserve_dot_v1_dot_admin__service__pb2.ListIdentitiesRequest.SerializeToString,
+            opserve_dot_v1_dot_admin__service__pb2.ListIdentitiesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveIdentity(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.AdminService/RemoveIdentity',
+            opserve_dot_v1_dot_admin__service__pb2.RemoveIdentityRequest.SerializeToString,
+            opserve_dot_v1_dot_admin__service__pb2.RemoveIdentityResponse.FromString,
             options,
             channel_credentials,
             insecure,

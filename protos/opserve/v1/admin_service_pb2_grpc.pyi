@@ -77,6 +77,12 @@ class AdminServiceStub:
     """
     GetActivity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]
     """Returns the current activity of devices and tenants."""
+    AddIdentity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.AddIdentityRequest, _admin_service_pb2.AddIdentityResponse]
+    """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already."""
+    ListIdentities: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListIdentitiesRequest, _admin_service_pb2.ListIdentitiesResponse]
+    """Lists trusted identities, the oldest first."""
+    RemoveIdentity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RemoveIdentityRequest, _admin_service_pb2.RemoveIdentityResponse]
+    """Removes a trusted identity; the service rejects its tokens from the next call on."""
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
@@ -127,6 +133,12 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """
     GetActivity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]  # type: ignore[assignment]
     """Returns the current activity of devices and tenants."""
+    AddIdentity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.AddIdentityRequest, _admin_service_pb2.AddIdentityResponse]  # type: ignore[assignment]
+    """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already."""
+    ListIdentities: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListIdentitiesRequest, _admin_service_pb2.ListIdentitiesResponse]  # type: ignore[assignment]
+    """Lists trusted identities, the oldest first."""
+    RemoveIdentity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RemoveIdentityRequest, _admin_service_pb2.RemoveIdentityResponse]  # type: ignore[assignment]
+    """Removes a trusted identity; the service rejects its tokens from the next call on."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """Tenants, their keys, quotas, usage and audit, for callers with the scope admin. Times are seconds since 1970.
@@ -270,5 +282,29 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.GetActivityResponse, _abc.Awaitable[_admin_service_pb2.GetActivityResponse]]:
         """Returns the current activity of devices and tenants."""
+
+    @_abc_1.abstractmethod
+    def AddIdentity(
+        self,
+        request: _admin_service_pb2.AddIdentityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.AddIdentityResponse, _abc.Awaitable[_admin_service_pb2.AddIdentityResponse]]:
+        """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already."""
+
+    @_abc_1.abstractmethod
+    def ListIdentities(
+        self,
+        request: _admin_service_pb2.ListIdentitiesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListIdentitiesResponse, _abc.Awaitable[_admin_service_pb2.ListIdentitiesResponse]]:
+        """Lists trusted identities, the oldest first."""
+
+    @_abc_1.abstractmethod
+    def RemoveIdentity(
+        self,
+        request: _admin_service_pb2.RemoveIdentityRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.RemoveIdentityResponse, _abc.Awaitable[_admin_service_pb2.RemoveIdentityResponse]]:
+        """Removes a trusted identity; the service rejects its tokens from the next call on."""
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,6 +1,6 @@
-"""Directory: a snapshot of tenants, keys and certificates, read without waiting."""
+"""Directory: a snapshot of tenants and of what authenticates callers, read without waiting."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opserve_server.core.principal import Principal
@@ -31,6 +31,27 @@ class KeyRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedIdentity:
+    """Tokens of an issuer (OpenID Connect) that authenticate a principal.
+
+    Attributes:
+        id: Public id: eight hexadecimal digits, derived from issuer, audience and claims.
+        issuer: Claim `iss` of the tokens.
+        audience: Claim `aud` of the tokens, or one of its values.
+        claims: Claims that a token must have, as "name=value".
+        principal: The caller that such a token authenticates.
+        created_at: Seconds since 1970.
+    """
+
+    id: str
+    issuer: str
+    audience: str
+    claims: tuple[str, ...]
+    principal: Principal
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Directory:
     """A snapshot; every change of the store makes a new one.
 
@@ -40,16 +61,18 @@ class Directory:
             lost its last key is not mistaken for one that never had a key.
         certificates: Principals by the subject of their certificate in RFC 4514 form, or by a
             subjectAltName: "URI:spiffe://farm/ci", "DNS:ci.farm".
+        identities: Trusted identities, the oldest first.
     """
 
     tenants: Mapping[str, Tenant]
     keys: Mapping[bytes, KeyRecord]
     certificates: Mapping[str, Principal]
+    identities: Sequence[TrustedIdentity] = ()
 
     @property
     def keyless(self) -> bool:
-        """Whether no key and no certificate was ever created, so that every caller is LOCAL."""
-        return not self.keys and not self.certificates
+        """Whether no key, certificate or identity exists, so that every caller is LOCAL."""
+        return not (self.keys or self.certificates or self.identities)
 
 
 KEYLESS = Directory(tenants={}, keys={}, certificates={})

@@ -19,6 +19,7 @@ from opserve_server.store.audit import AuditLog
 from opserve_server.store.certificates import Certificates, read_certificates
 from opserve_server.store.database import Database, reason
 from opserve_server.store.engine import new_engine
+from opserve_server.store.identities import Identities, read_identities
 from opserve_server.store.keys import Keys, read_keys
 from opserve_server.store.ledger import Ledger
 from opserve_server.store.location import File, Server, location_of
@@ -54,6 +55,7 @@ class Store:
     tenants: Tenants
     keys: Keys
     certificates: Certificates
+    identities: Identities
     usage: Ledger
     audit: AuditLog
     runs: Runs
@@ -74,10 +76,12 @@ class Store:
             tenants = await read_tenants(connection)
             keys = await read_keys(connection)
             certificates = await read_certificates(connection)
+            identities = await read_identities(connection)
         directory = Directory(
             tenants={tenant.name: tenant for tenant in tenants},
             keys={key.sha256: key for key in keys},
             certificates=certificates,
+            identities=identities,
         )
         self._revision = (number, directory)
         return directory
@@ -129,6 +133,7 @@ async def open_store(
             Tenants(database),
             Keys(database),
             Certificates(database),
+            Identities(database),
             Ledger(database),
             AuditLog(database),
             Runs(database),

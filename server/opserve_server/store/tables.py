@@ -68,6 +68,19 @@ CERTIFICATES = Table(
     Column("scopes", Text, nullable=False),
 )
 
+IDENTITIES = Table(
+    "identities",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("issuer", Text, nullable=False),
+    Column("audience", Text, nullable=False),
+    Column("claims", Text, nullable=False),  # a list in JSON
+    Column("tenant", Text, ForeignKey(TENANTS.c.name), nullable=False, index=True),
+    Column("principal", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
 # One row: a counter that grows with every change of the tables above.
 CHANGES = Table("changes", METADATA, Column("number", BigInteger, nullable=False))
 

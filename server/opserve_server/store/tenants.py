@@ -17,6 +17,7 @@ from opserve_server.store.tables import (
     CERTIFICATES,
     CONFORMANCE_BASELINES,
     CONFORMANCE_RUNS,
+    IDENTITIES,
     KEYS,
     TENANTS,
 )
@@ -70,7 +71,7 @@ class Tenants:
         return changed
 
     async def delete(self, name: str, *, audit: AuditEntry) -> None:
-        """Ends a tenant: revokes its keys, deletes its certificates and runs.
+        """Ends a tenant: revokes its keys, deletes its certificates, identities and runs.
 
         Its usage and audit stay, and its name is never used again, so that they remain unambiguous.
 
@@ -83,7 +84,7 @@ class Tenants:
             await connection.execute(row.values(deleted_at=audit.at))
             live_keys = update(KEYS).where(KEYS.c.tenant == name, KEYS.c.revoked_at.is_(None))
             await connection.execute(live_keys.values(revoked_at=audit.at))
-            for table in (CERTIFICATES, CONFORMANCE_BASELINES, CONFORMANCE_RUNS):
+            for table in (CERTIFICATES, IDENTITIES, CONFORMANCE_BASELINES, CONFORMANCE_RUNS):
                 await connection.execute(delete(table).where(table.c.tenant == name))
 
 

@@ -1,6 +1,7 @@
 """Rights of an administrator over both APIs: changes apply at once, and each is recorded."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +15,9 @@ from opserve_server.core.keys import is_well_formed
 from opserve_server.core.tenants import Resource
 from opserve_server.store.store import Store
 from opserve_server.store.tables import METADATA
-from server.deployment import NOW, Deployment, refusal
+from server.deployment import APIS, NOW, Deployment, refusal
 from server.store.samples import engine_of
+from server.token_issuer import AUDIENCE, ISSUER, REPOSITORY, token
 
 Call = Callable[[AsyncClient], Awaitable[object]]
 
@@ -154,6 +156,55 @@ async def test_certificates_are_known_until_they_are_removed(client: AsyncClient
     await client.admin.remove_certificate(spiffe)
     assert not await client.admin.list_certificates()
     assert (await refusal(client.admin.remove_certificate(spiffe))).code == 107017
+
+
+async def test_an_identity_opens_both_apis_until_it_is_removed(
+    deployment: Deployment, client: AsyncClient
+) -> None:
+    await client.admin.create_tenant("lab")
+    claims = {"repository": REPOSITORY, "ref": "refs/heads/main"}
+    added = await client.admin.add_identity(
+        ISSUER, audience=AUDIENCE, claims=claims, tenant="lab", principal="ci"
+    )
+    assert list(added.claims) == ["ref=refs/heads/main", f"repository={REPOSITORY}"]
+    assert (added.tenant, added.principal, added.created_at) == ("lab", "ci", NOW)
+    assert await client.admin.list_identities("lab") == [added]
+    assert not await client.admin.list_identities("admin")
+    given = token(ISSUER, now=NOW)
+    for api in APIS:
+        async with deployment.client(api, given) as job:
+            assert await job.list_devices()
+            assert isinstance(await refusal(job.admin.list_tenants()), PermissionDeniedError)
+    again = await refusal(
+        client.admin.add_identity(
+            ISSUER, audience=AUDIENCE, claims=claims, tenant="admin", principal="x"
+        )
+    )
+    assert (again.code, again.parameter) == (507000, "identity")
+    await client.admin.remove_identity(added.id)
+    assert not await client.admin.list_identities()
+    answers: set[str] = set()
+    for api in APIS:
+        async with deployment.client(api, given) as job:
+            error = await refusal(job.list_devices())
+            assert isinstance(error, AuthenticationError)
+            answers.add(error.message)
+    (said,) = answers
+    assert "opserve identity add" in said
+    assert given not in repr(await deployment.audit())
+    assert (await refusal(client.admin.remove_identity(added.id))).code == 107017
+
+
+async def test_a_service_whose_only_credential_is_an_identity_requires_one(
+    client: AsyncClient, deployment: Deployment
+) -> None:
+    await client.admin.add_identity(
+        ISSUER, audience=AUDIENCE, claims={"sub": "x"}, tenant="admin", principal="ci"
+    )
+    directory = await deployment.store.directory()
+    assert not replace(directory, keys={}).keyless
+    (own,) = await client.admin.list_keys()
+    assert (await refusal(client.admin.revoke_key(own.id))).parameter == "force"
 
 
 async def test_locking_out_the_last_administrator_requires_force(

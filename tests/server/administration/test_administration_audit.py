@@ -1,16 +1,19 @@
 """Calls of administration in the audit: each is there, refused ones too, or it fails."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 
 import pytest
 from sqlalchemy import text
 
 from opserve_client import AclrtError, AsyncClient
 from opserve_server.admin_calls import ANSWERS
+from opserve_server.admin_rules import new_identity
 from opserve_server.core.keys import new_key
-from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.principal import LOCAL, Principal, Scope
 from server.deployment import APIS, NOW, Deployment, refusal
 from server.store.samples import engine_of
+from server.token_issuer import ISSUER
 
 Call = Callable[[AsyncClient], Awaitable[object]]
 
@@ -64,6 +67,18 @@ async def test_the_audit_is_read_page_by_page(deployment: Deployment, client: As
     assert (await refusal(client.admin.list_audit(cursor="!"))).parameter == "cursor"
 
 
+async def _identity(
+    client: AsyncClient,
+    *,
+    issuer: str = ISSUER,
+    audience: str = "farm",
+    claims: Mapping[str, str] = MappingProxyType({"repository": "farm/kernels"}),
+) -> object:
+    return await client.admin.add_identity(
+        issuer, audience=audience, claims=claims, tenant="admin", principal="ci"
+    )
+
+
 LONG = "x" * 64
 SECRET = new_key()
 WRONG: Mapping[str, tuple[Call, str]] = {
@@ -94,6 +109,25 @@ WRONG: Mapping[str, tuple[Call, str]] = {
         lambda c: c.admin.add_certificate("CN=a\nb", tenant="admin", principal="a"),
         "subject",
     ),
+    "an issuer that the settings do not list": (
+        lambda c: _identity(c, issuer="https://evil.example"),
+        "issuer",
+    ),
+    "no audience": (lambda c: _identity(c, audience=""), "audience"),
+    "an audience with a line": (lambda c: _identity(c, audience="a\nb"), "audience"),
+    "no claims": (lambda c: _identity(c, claims={}), "claims"),
+    "claims of every repository": (
+        lambda c: _identity(c, claims={"ref": "refs/heads/main", "environment": "prod"}),
+        "claims",
+    ),
+    "a claim without a value": (lambda c: _identity(c, claims={"repository": ""}), "claims"),
+    "a claim without a name": (lambda c: _identity(c, claims={"": "farm/kernels"}), "claims"),
+    "a claim that is too long": (lambda c: _identity(c, claims={"sub": "x" * 513}), "claims"),
+    "too many claims": (
+        lambda c: _identity(c, claims={"sub": "x", **{f"c{n}": "x" for n in range(16)}}),
+        "claims",
+    ),
+    "an identity's name in place of its id": (lambda c: c.admin.remove_identity("ci"), "id"),
     "a day that is none": (lambda c: c.admin.list_usage(first_day="2026-13-01"), "first_day"),
     "days in the wrong order": (
         lambda c: c.admin.list_usage(first_day="2026-12-02", last_day="2026-12-01"),
@@ -125,6 +159,15 @@ async def test_values_out_of_bounds_are_refused_alike_by_both_apis(deployment: D
     assert SECRET not in repr(await deployment.audit())
 
 
+OTHER = {"repository": "farm/other"}
+OTHER_ID = new_identity(
+    ISSUER,
+    "farm",
+    ("repository=farm/other",),
+    principal=LOCAL,
+    issuers=[ISSUER],
+    now=NOW,
+).id
 CALLS: Mapping[str, Call] = {
     "CreateTenant": lambda c: c.admin.create_tenant("mill"),
     "ListTenants": lambda c: c.admin.list_tenants(),
@@ -137,6 +180,9 @@ CALLS: Mapping[str, Call] = {
     "AddCertificate": lambda c: c.admin.add_certificate("CN=x", tenant="lab", principal="x"),
     "ListCertificates": lambda c: c.admin.list_certificates(),
     "RemoveCertificate": lambda c: c.admin.remove_certificate("CN=y"),
+    "AddIdentity": _identity,
+    "ListIdentities": lambda c: c.admin.list_identities(),
+    "RemoveIdentity": lambda c: c.admin.remove_identity(OTHER_ID),
     "ListUsage": lambda c: c.admin.list_usage(),
     "ListAudit": lambda c: c.admin.list_audit(),
     "ListSessions": lambda c: c.admin.list_sessions(),
@@ -151,6 +197,7 @@ async def furnished(client: AsyncClient) -> AsyncClient:
     await client.open_session()
     await client.admin.create_tenant("lab")
     await client.admin.add_certificate("CN=y", tenant="lab", principal="y")
+    await _identity(client, claims=OTHER)
     return client
 
 

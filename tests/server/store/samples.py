@@ -7,7 +7,7 @@ from itertools import count
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from opserve_server.core.audit import AuditEntry
-from opserve_server.core.directory import KeyRecord
+from opserve_server.core.directory import KeyRecord, TrustedIdentity
 from opserve_server.core.ledger import Flush, LedgerRow
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Quota, Tenant
@@ -65,6 +65,17 @@ def key(number: int, principal: Principal = CI, *, expires_at: float | None = No
         principal=principal,
         created_at=NOW + number,
         expires_at=expires_at,
+    )
+
+
+def identity(number: int, principal: Principal = CI) -> TrustedIdentity:
+    return TrustedIdentity(
+        id=f"{number:08x}",
+        issuer="https://gitlab.com",
+        audience="farm",
+        claims=("project_path=farm/kernels", "ref=né =\"main'"),
+        principal=principal,
+        created_at=NOW - number,
     )
 
 

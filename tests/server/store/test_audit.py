@@ -14,12 +14,13 @@ from opserve_server.core.audit import AuditEntry
 from opserve_server.core.errors import InvalidArgument, StoreUnavailable
 from opserve_server.store.audit import AuditLog, AuditQuery
 from opserve_server.store.certificates import Certificates
+from opserve_server.store.identities import Identities
 from opserve_server.store.keys import Keys
 from opserve_server.store.ledger import Ledger
 from opserve_server.store.store import Store
 from opserve_server.store.tables import AUDIT
 from opserve_server.store.tenants import Tenants
-from server.store.samples import ACME, CI, NOW, UMBRA, engine_of, entry, key, recorded
+from server.store.samples import ACME, CI, NOW, UMBRA, engine_of, entry, identity, key, recorded
 
 READ_ALONE = {"all", "get", "of", "page"}
 NOTED_BY_THE_SERVICE = {"touch", "add usage", "record", "forget"}
@@ -35,12 +36,14 @@ CHANGES: dict[str, Callable[[Store, AuditEntry], Awaitable[Any]]] = {
         "CN=new", principal=CI, audit=audit
     ),
     "Certificates.remove": lambda store, audit: store.certificates.remove("CN=ci", audit=audit),
+    "Identities.add": lambda store, audit: store.identities.add(identity(2), audit=audit),
+    "Identities.remove": lambda store, audit: store.identities.remove("00000001", audit=audit),
 }
 
 
 def test_every_change_of_the_store_takes_an_audit_entry() -> None:
     found: set[str] = set()
-    for table in (Tenants, Keys, Certificates, Ledger, AuditLog):
+    for table in (Tenants, Keys, Certificates, Identities, Ledger, AuditLog):
         for name, method in inspect.getmembers(table, inspect.iscoroutinefunction):
             called = "add usage" if table is Ledger and name == "add" else name
             if called in READ_ALONE | NOTED_BY_THE_SERVICE:
@@ -55,6 +58,7 @@ async def begin(store: Store) -> None:
     await store.tenants.create(ACME, audit=entry("begin"))
     await store.keys.add(key(1), audit=entry("begin"))
     await store.certificates.add("CN=ci", principal=CI, audit=entry("begin"))
+    await store.identities.add(identity(1), audit=entry("begin"))
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -63,7 +67,7 @@ async def test_a_change_is_recorded(store: Store, change: str) -> None:
     before = await store.directory()
     await CHANGES[change](store, entry(change, at=NOW + 1))
     assert await store.directory() != before
-    assert [found.method for found in await recorded(store)] == [change, *["begin"] * 3]
+    assert [found.method for found in await recorded(store)] == [change, *["begin"] * 4]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -85,7 +89,7 @@ async def test_a_change_that_is_refused_is_not_recorded(store: Store) -> None:
     await begin(store)
     with pytest.raises(ZeroDivisionError):
         await store.tenants.update("acme", change=lambda _: 1 / 0, audit=entry())  # type: ignore[arg-type, return-value]
-    assert len(await recorded(store)) == 3
+    assert len(await recorded(store)) == 4
 
 
 def test_an_entry_has_a_column_for_each_field() -> None:

@@ -24,6 +24,7 @@ from server.store.samples import (
     engine_of,
     entry,
     flush,
+    identity,
     key,
     recorded,
     use,
@@ -41,18 +42,21 @@ async def test_stored_runs_survive_a_round_trip(url: str) -> None:
         await store.keys.add(key(1, expires_at=NOW + 0.1), audit=entry())
         await store.certificates.add("CN=ci", principal=CI, audit=entry())
         await store.certificates.add("DNS:guest", principal=GUEST, audit=entry())
+        await store.identities.add(identity(1), audit=entry())
+        await store.identities.add(identity(2, GUEST), audit=entry())
         await store.usage.add(flush(use("acme")))
     async with open_store(url, timeout_s=20.0, connections_limit=1) as store:
         directory = await store.directory()
         assert directory.tenants == {"acme": ACME, "umbra": UMBRA}
         assert directory.keys == {b"\1" * 32: key(1, expires_at=NOW + 0.1)}
         assert directory.certificates == {"CN=ci": CI, "DNS:guest": GUEST}
+        assert directory.identities == (identity(2, GUEST), identity(1)), "the oldest first"
         assert await store.tenants.all() == [ACME, UMBRA]
         assert await store.tenants.get("acme") == ACME
         assert await store.keys.of("acme") == [key(1, expires_at=NOW + 0.1)]
         assert await store.certificates.of("umbra") == {"DNS:guest": GUEST}
         assert await store.usage.of(None, first_day=TODAY, last_day=TODAY) == [use("acme")]
-        assert await recorded(store) == [entry()] * 5
+        assert await recorded(store) == [entry()] * 7
 
 
 async def test_a_change_of_a_tenant_starts_from_its_present_state(store: Store) -> None:
@@ -70,16 +74,19 @@ async def test_a_tenant_that_ends_leaves_its_ledger_its_audit_and_its_name(store
     await store.keys.add(key(2, GUEST), audit=entry())
     await store.certificates.add("CN=ci", principal=CI, audit=entry())
     await store.certificates.add("CN=guest", principal=GUEST, audit=entry())
+    await store.identities.add(identity(1), audit=entry())
+    await store.identities.add(identity(2, GUEST), audit=entry())
     await store.usage.add(flush(use("acme")))
     await store.tenants.delete("acme", audit=entry("delete", at=NOW + 9))
 
     directory = await store.directory()
     assert directory.tenants == {"umbra": UMBRA}
     assert directory.certificates == {"CN=guest": GUEST}
+    assert directory.identities == (identity(2, GUEST),)
     assert directory.keys[b"\1" * 32].revoked_at == NOW + 9
     assert directory.keys[b"\2" * 32].revoked_at is None
     assert await store.usage.of("acme", first_day=TODAY, last_day=TODAY) == [use("acme")]
-    assert len(await recorded(store)) == 7
+    assert len(await recorded(store)) == 9
     with pytest.raises(WrongState, match="given acme, allowed a name that no tenant has or had"):
         await store.tenants.create(ACME, audit=entry())
     with pytest.raises(HandleNotFound):
@@ -97,6 +104,10 @@ async def test_an_unreachable_service_is_reported(store: Store) -> None:
         await store.certificates.add("CN=ci", principal=CI, audit=entry())
     with pytest.raises(HandleNotFound, match="certificate: given CN=ci"):
         await store.certificates.remove("CN=ci", audit=entry())
+    with pytest.raises(HandleNotFound):
+        await store.identities.add(identity(1), audit=entry())
+    with pytest.raises(HandleNotFound, match="identity: given 00000001, allowed the id of an"):
+        await store.identities.remove("00000001", audit=entry())
     with pytest.raises(HandleNotFound, match="key: given 00000001, allowed the id of a key"):
         await store.keys.revoke("00000001", audit=entry())
 
@@ -152,6 +163,18 @@ async def test_a_subject_is_one_principals(store: Store) -> None:
     await store.certificates.remove("CN=ci", audit=entry())
     await store.certificates.add("CN=ci", principal=GUEST, audit=entry())
     assert (await store.directory()).certificates == {"CN=ci": GUEST}
+
+
+async def test_an_identity_is_one_principals(store: Store) -> None:
+    for tenant in (ACME, UMBRA):
+        await store.tenants.create(tenant, audit=entry())
+    await store.identities.add(identity(1), audit=entry())
+    assert not (await store.directory()).keyless
+    with pytest.raises(WrongState, match="opserve identity remove 00000001"):
+        await store.identities.add(identity(1, GUEST), audit=entry())
+    await store.identities.remove("00000001", audit=entry())
+    await store.identities.add(identity(1, GUEST), audit=entry())
+    assert (await store.directory()).identities == (identity(1, GUEST),)
 
 
 async def test_usage_adds_up_by_tenant_day_and_profile(store: Store) -> None:

@@ -17,9 +17,11 @@ from opserve_server.admin_answers import (
     NewKey,
     Nothing,
     OneCertificate,
+    OneIdentity,
     OneKey,
     OneTenant,
     SomeCertificates,
+    SomeIdentities,
     SomeKeys,
     SomeSessions,
     TenantAtWork,
@@ -164,6 +166,32 @@ async def remove_certificate(
     call: Call, params: Annotated[calls.RemoveCertificate, from_query(calls.RemoveCertificate)]
 ) -> None:
     """Removes a client certificate."""
+    await call.run(params, Nothing)
+
+
+@router.post("/identities", name="AddIdentity", status_code=201, responses=problems(404, 409))
+async def add_identity(
+    call: Call, params: Annotated[calls.AddIdentity, from_body(calls.AddIdentity)]
+) -> OneIdentity:
+    """Trusts tokens of an issuer, such as those of a CI system, for a principal."""
+    return await call.run(params, OneIdentity)
+
+
+@router.get("/identities", name="ListIdentities")
+async def list_identities(
+    call: Call, params: Annotated[calls.ListIdentities, from_query(calls.ListIdentities)]
+) -> SomeIdentities:
+    """Lists the trusted identities of a tenant, or of all, the oldest first."""
+    return await call.run(params, SomeIdentities)
+
+
+@router.delete(
+    "/identities/{id}", name="RemoveIdentity", status_code=204, responses=problems(404, 409)
+)
+async def remove_identity(
+    call: Call, params: Annotated[calls.RemoveIdentity, from_query(calls.RemoveIdentity, "id")]
+) -> None:
+    """Removes a trusted identity."""
     await call.run(params, Nothing)
 
 
