@@ -153,7 +153,7 @@ class IssuerKeys:
             verify=self._context,
             trust_env=not local,
             follow_redirects=False,
-            timeout=self._timeout_s,
+            timeout=None,  # that of the whole fetch applies: a slow issuer may send byte by byte
         ) as http:
             described = await _document(http, f"{issuer}{DISCOVERY}")
             if described.get("issuer") != issuer:

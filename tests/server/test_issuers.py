@@ -146,13 +146,14 @@ async def test_an_issuer_that_never_answers_holds_one_connection_and_ends_with_t
         assert kind_of_refusal(keys, issuer.url, "first") is Unavailable
 
 
+KEYS = encoded({"keys": [public_key("first")]})
 WRONG = {
     "a redirect": {DISCOVERY: ("302 Found\r\nlocation: /keys", b"")},
-    "another issuer": {DISCOVERY: ("200 OK", encoded({"issuer": "https://gitlab.com"}))},
     "no JSON": {DISCOVERY: ("200 OK", b"<html>")},
     "a list": {DISCOVERY: ("200 OK", b"[]")},
     "deep JSON": {"/keys": ("200 OK", b"[" * 30_000)},
-    "too many bytes": {"/keys": ("200 OK", b" " * (DOCUMENT_BYTES + 1))},
+    "too many bytes": {"/keys": ("200 OK", KEYS + b" " * DOCUMENT_BYTES)},
+    "an error": {"/keys": ("500 Internal Server Error", KEYS)},
     "compressed bytes": {"/keys": ("200 OK\r\ncontent-encoding: gzip", b"")},
     "no keys": {"/keys": ("200 OK", encoded({"keys": []}))},
     "keys that are none": {"/keys": ("200 OK", encoded({"keys": "first"}))},
@@ -194,6 +195,16 @@ async def test_a_document_out_of_bounds_is_no_source_of_keys(
         (record,) = caplog.records
         assert issuer.url in record.message
         assert "\n" not in record.message
+
+
+async def test_a_document_that_names_another_issuer_is_no_source_of_keys() -> None:
+    async with serving_issuer() as issuer, keys_of(issuer) as keys:
+        document = encoded({"issuer": f"{issuer.url}/other", "jwks_uri": f"{issuer.url}/keys"})
+        issuer.documents[DISCOVERY] = ("200 OK", document)
+        keys.watch([issuer.url])
+        await settled(keys)
+        assert kind_of_refusal(keys, issuer.url, "first") is Unavailable
+        assert issuer.requests == [DISCOVERY]
 
 
 async def test_keys_come_from_the_host_of_the_issuer_alone() -> None:

@@ -54,8 +54,8 @@ class Client:
     Args:
         address: "127.0.0.1:50051" or "grpc://..." for gRPC, "http://..." for REST; "grpcs://..."
             and "https://..." for the same under TLS.
-        api_key: API key of the caller; None means the environment variable OPSERVE_API_KEY, if it
-            is set.
+        api_key: API key of the caller, or ID token of its CI job; None means the environment
+            variable OPSERVE_API_KEY, if it is set.
         tls: Certificates for TLS; None means those of the system.
         allow_plaintext: Whether to send the API key to another machine without TLS; None means the
             environment variable OPSERVE_ALLOW_PLAINTEXT, by default no.

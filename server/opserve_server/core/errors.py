@@ -237,7 +237,7 @@ class Unauthenticated(NotAllowed):
         super().__init__(
             "authorization",
             given=given,
-            allowed="'Bearer ' and an API key, or a client certificate",
+            allowed="'Bearer ' and an API key or ID token, or a client certificate",
             reason=reason,
             principal=principal,
             message=message,

@@ -60,7 +60,8 @@ _SECURITY_SCHEMES: dict[str, Any] = {
     "key": {
         "type": "http",
         "scheme": "bearer",
-        "description": "An API key; a service without keys requires none.",
+        "description": "An API key, or the ID token of a CI job. A service without keys requires "
+        "none.",
     },
     "certificate": {
         "type": "mutualTLS",
