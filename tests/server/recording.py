@@ -192,16 +192,16 @@ class RecordingService(Service):
     async def open_session(
         self,
         principal: Principal,
-        asked: SessionRequest = ANY_DEVICE,
+        request: SessionRequest = ANY_DEVICE,
         *,
         request_id: str = "",
     ) -> OpenedSession:
         self._fail()
-        self.others.append(("open_session", asked, request_id))
+        self.others.append(("open_session", request, request_id))
         return OpenedSession(
             session=SESSION,
             device=DEVICE,
-            lease_s=asked.lease_s or 30.0,
+            lease_s=request.lease_s or 30.0,
             accuracy="direct",
             documented_rules="error",
             local_lane=SHARED_MEMORY,
@@ -210,10 +210,10 @@ class RecordingService(Service):
 
     @override
     async def request_session(
-        self, principal: Principal, asked: SessionRequest, *, request_id: str, tell_after_s: float
+        self, principal: Principal, request: SessionRequest, *, request_id: str, tell_after_s: float
     ) -> OpenedSession | WaitingInfo:
         self._fail()
-        self.others.append(("ask_for_session", asked, request_id, tell_after_s))
+        self.others.append(("ask_for_session", request, request_id, tell_after_s))
         return WAITING
 
     @override

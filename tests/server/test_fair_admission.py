@@ -148,10 +148,10 @@ class GatedService(RecordingService):
 
     @override
     async def open_session(
-        self, principal: Principal, asked: SessionRequest = ANY_DEVICE, *, request_id: str = ""
+        self, principal: Principal, request: SessionRequest = ANY_DEVICE, *, request_id: str = ""
     ) -> OpenedSession:
         await self._gate.admitted()
-        return await super().open_session(principal, asked, request_id=request_id)
+        return await super().open_session(principal, request, request_id=request_id)
 
 
 async def call_over_grpc(entry_points: EntryPoints, key: str) -> None:
