@@ -221,7 +221,7 @@ async def test_a_stream_that_is_none_is_refused(
 async def test_a_run_at_work_is_no_baseline(kept: Addresses) -> None:
     async with client_of(kept, "gRPC") as client:
         begun = await client.conformance.run_suite("standard", target="long")
-        with pytest.raises(OpserveError, match="run: given a run at work"):
+        with pytest.raises(OpserveError, match="run: given an active run"):
             await client.conformance.set_baseline("main", begun.id)
         await client.conformance.cancel_run(begun.id)
         assert (await client.conformance.set_baseline("main", begun.id)).run == begun.id
