@@ -8,8 +8,15 @@ from opserve_client.conform.on_device import run_on
 from opserve_client.conform.targets.device import Sessions
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
-from opserve_kernels.conformance.expected import Answer, CallGroup, PreparedCall, answers_to
+from opserve_kernels.conformance.expected import (
+    NO_REFERENCE,
+    Answer,
+    CallGroup,
+    PreparedCall,
+    answers_to,
+)
 from opserve_kernels.conformance.target import Ran
+from opserve_kernels.status import Status
 from opserve_kernels.verdict.judge_case import Arrays
 
 ResultT = TypeVar("ResultT")
@@ -47,6 +54,9 @@ class LocalBackend:
         try:
             outcome = self._sessions.run(case.profile, run)
         except OpserveError as error:
+            if error.code == Status.ACL_ERROR_RT_INVALID_DEVICEID:
+                remedy = "or name no service, so that one is started for the run"
+                raise InfrastructureError(f"{NO_REFERENCE}, {remedy}") from error
             raise InfrastructureError(f"expected values of {case.id}: {error}") from error
         if not isinstance(outcome, Ran):
             raise InfrastructureError(f"expected values of {case.id}: {outcome.reason}")

@@ -77,14 +77,13 @@ def compared(comparison: Comparison) -> list[str]:
 
 
 def _lines(summary: Summary) -> list[str]:
-    header, tally = summary.record.header, summary.record.tally
-    counts = ", ".join(f"{n} {status}" for status, n in sorted(tally.counts.items()))
+    header = summary.record.header
     failures = [
         f"{one.verdict.status} {one.case.id}{words_on(one.case)}: {one.verdict.reason}"
         for one in summary.failures
     ]
     warned = [f"{one.case.id}: {'; '.join(one.warnings)}" for one in summary.warned]
-    total = f"{header.target} on {header.suite}, seed {header.seed}: {counts}"
+    total = f"{header.target} on {header.suite}, seed {header.seed}: {summary.counts}"
     return [
         *_named("failures", failures),
         *_named("known failures", [one.case.id for one in summary.known]),
@@ -92,7 +91,7 @@ def _lines(summary: Summary) -> list[str]:
         *([] if summary.comparison is None else compared(summary.comparison)),
         *_named("accepted calls that break a rule of the vendor's page", warned),
         *([] if summary.is_judged else ["no verdict: the target ran none of the selected cases"]),
-        f"{total}; largest error: {tally.worst:.3g} of its tolerance",
+        "; ".join(filter(None, (total, summary.largest_error))),
     ]
 
 

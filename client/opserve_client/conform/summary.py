@@ -1,5 +1,7 @@
 """The summary of a run: counts, failures, known failures and the exit code."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,9 +51,52 @@ class Summary:
         return tuple(one for one in self.record.results if one.warnings)
 
     @property
+    def judged(self) -> tuple[Result, ...]:
+        """Cases with a verdict: the target implements them."""
+        return tuple(one for one in self.record.results if one.verdict.status not in _LEFT_OUT)
+
+    @property
+    def counts(self) -> str:
+        """Describes the cases with a verdict by status, and those left out of the same operators.
+
+        A function of one operator is not implemented for the others: their cases are no result.
+        """
+        judged, everything = self.judged, self.record.results
+        operators = {one.case.operator for one in judged} or {
+            one.case.operator for one in everything
+        }
+        left_out = [
+            one
+            for one in everything
+            if one.verdict.status in _LEFT_OUT and one.case.operator in operators
+        ]
+        cases = f"{len(everything)} cases"
+        if len(judged) < len(everything):
+            apply = "applies" if len(judged) == 1 else "apply"
+            cases = f"{len(judged)} of {cases} {apply} to your kernel"
+        parts = [f"{cases}: {_by_status(judged)}"] if judged else [cases]
+        if left_out:
+            of = " of the same operator" if len(operators) == 1 and judged else ""
+            parts.append(f"not run{of}: {_by_status(left_out)}")
+        return "; ".join(parts)
+
+    @property
+    def largest_error(self) -> str:
+        """Describes the largest error: of the failed cases, or of the passed ones if none failed.
+
+        "" where these have no outputs to compare.
+        """
+        failed = [one.verdict.worst for one in self.record.failures if one.verdict.worst > 1]
+        if failed:
+            return f"largest error: {max(failed):.3g} times its tolerance"
+        if self.record.failures or not self.record.tally.counts[Status.PASSED]:
+            return ""
+        return f"largest error: {self.record.tally.worst:.3g} of its tolerance"
+
+    @property
     def is_judged(self) -> bool:
         """Whether at least one case has a verdict."""
-        return bool(self.record.tally.counts.keys() - _LEFT_OUT)
+        return bool(self.judged)
 
     @property
     def exit_code(self) -> int:
@@ -92,6 +137,12 @@ class Summary:
             "comparison": None if self.comparison is None else self.comparison.to_json(),
             "exit_code": self.exit_code,
         }
+
+
+def _by_status(results: Sequence[Result]) -> str:
+    counts = Counter(one.verdict.status for one in results)
+    named = ((status.value.lower().replace("_", " "), counts[status]) for status in Status)
+    return ", ".join(f"{n} {name}" for name, n in named if n)
 
 
 def _entry(result: Result) -> dict[str, Any]:

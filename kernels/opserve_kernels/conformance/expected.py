@@ -25,6 +25,11 @@ from opserve_kernels.verdict.judge_case import NO_STANDARDS, Arrays, Expected, S
 REFERENCE_RULES: Final = "warn"
 """Documented rules of sessions on the reference: calls that break page rules are computed, too.
 The target's sessions decide whether such calls are rejected."""
+NO_REFERENCE: Final = (
+    "The service has no device of the profile reference, which computes expected values: add "
+    '"reference" to its setting OPSERVE_DEVICES and start it again'
+)
+"""The error where a service cannot give verdicts."""
 _VALUES, _MAGNITUDES = "values.", "magnitudes."
 
 

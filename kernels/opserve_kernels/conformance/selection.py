@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reading import refusal, shown
 from opserve_kernels.cases.suite import matches
-from opserve_kernels.operators import OPERATOR_NAMES
+from opserve_kernels.operators import operators_by_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +15,7 @@ class Wanted:
     """Conditions on a case; an empty one excludes nothing.
 
     Attributes:
-        operators: Accept only cases of these operators.
+        operators: Accept only cases of these operators, by their names or the vendor's.
         patterns: Accept only cases that match one of these patterns (matches).
         profile: Accept only cases of this profile.
 
@@ -27,11 +28,9 @@ class Wanted:
     profile: str = ""
 
     def __post_init__(self) -> None:
-        """Rejects an unknown operator."""
-        for operator in self.operators:
-            if operator not in OPERATOR_NAMES:
-                allowed = ", ".join(OPERATOR_NAMES)
-                raise refusal("operator", given=shown(operator)[1:-1], allowed=allowed)
+        """Replaces the vendor's names by those of opserve; rejects an unknown operator."""
+        found = tuple(map(_operator_named, self.operators))
+        object.__setattr__(self, "operators", found)
 
     def of(self, cases: Iterable[Case]) -> tuple[Case, ...]:
         """The cases that meet all conditions, in their order."""
@@ -42,3 +41,12 @@ class Wanted:
             and self.profile in {"", case.profile}
             and (not self.patterns or matches(case, self.patterns))
         )
+
+
+def _operator_named(name: str) -> str:
+    names = operators_by_name()
+    if name not in names:
+        likely = get_close_matches(name, names, n=1)
+        hint = f"; did you mean {likely[0]}?" if likely else ""
+        raise refusal("operator", given=shown(name)[1:-1], allowed=f"{', '.join(names)}{hint}")
+    return names[name]

@@ -1,5 +1,6 @@
 """The operators: one folder each, with everything that the rest of the system needs."""
 
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
@@ -19,6 +20,12 @@ def module_of(operator: str, part: str) -> ModuleType:
     Modules that operators share look others up by name, so they import no operator themselves.
     """
     return import_module(f"{__name__}.{operator}.{part}")
+
+
+def operators_by_name() -> Mapping[str, str]:
+    """Operators by their name and by the vendor's name of the call: aclnnConvolutionBackward."""
+    calls = {str(module_of(name, "schema").CALL): name for name in OPERATOR_NAMES}
+    return {name: name for name in OPERATOR_NAMES} | calls
 
 
 def outputs_of(operator: str) -> tuple[str, ...]:

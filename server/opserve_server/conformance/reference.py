@@ -9,6 +9,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.conformance.expected import (
+    NO_REFERENCE,
     REFERENCE_RULES,
     Answer,
     CallGroup,
@@ -23,7 +24,7 @@ from opserve_kernels.status import Status
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
 from opserve_server.conformance.execution import run_case
 from opserve_server.conformance.workers import ConformanceWorkers, TenantWorkers
-from opserve_server.core.errors import LimitExceeded, Unavailable
+from opserve_server.core.errors import InvalidArgument, LimitExceeded, Unavailable
 from opserve_server.core.leases import Lease, leased
 from opserve_server.core.principal import Principal
 from opserve_server.core.service import Service
@@ -140,8 +141,24 @@ class WorkersBackend:
         account = self.service.accounts.of(self.principal.tenant)
         # Waiting operands count as bytes in flight here; run_case counts those in use.
         with account.in_flight(sum(sizes) - max(sizes)):
-            async with leased(self.service, self.principal, _REFERENCE) as lease:
-                return await answers_to(calls, lambda prepared: _answered(lease, prepared))
+            try:
+                async with leased(self.service, self.principal, _REFERENCE) as lease:
+                    return await answers_to(calls, lambda prepared: _answered(lease, prepared))
+            except InvalidArgument as error:
+                raise _without_reference(error) from error
+
+
+def _without_reference(error: InvalidArgument) -> InvalidArgument:
+    """The error of a service without a reference device, with its remedy; other errors as given."""
+    if error.status != Status.ACL_ERROR_RT_INVALID_DEVICEID:
+        return error
+    return InvalidArgument(
+        error.status,
+        f"{NO_REFERENCE}.",
+        parameter="profile",
+        given=error.given,
+        allowed=error.allowed,
+    )
 
 
 async def _answered(lease: Lease, prepared: PreparedCall) -> Mapping[str, Array]:

@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 
 from client.conform import kernels
+from opserve_client import Client
 from opserve_client.cli_connection import ConnectionOptions
 from opserve_client.conform import command_line
 from opserve_client.conform import options as options_module
 from opserve_client.conform import service as service_module
-from opserve_client.private_service import Addresses
+from opserve_client.errors import OpserveError
+from opserve_client.private_service import Addresses, private_service
 from opserve_kernels.cases.calls import Setting
-from opserve_kernels.cases.case import Kind
+from opserve_kernels.cases.case import Kind, canonical
 from opserve_kernels.cases.suite import Suite, write_suite
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.registry import OPERATORS
+from opserve_kernels.status import Status
 
 REAL = Setting(kind=Kind.NORMAL)
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
@@ -39,6 +42,12 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mine.jsonl"
     path.write_text(write_suite(Suite(name="mine", seed=3, cases=CASES)))
     return path
+
+
+@pytest.fixture(scope="module")
+def without_reference() -> Generator[Addresses]:
+    with private_service(devices=json.dumps(["ft78ne"])) as addresses:
+        yield addresses
 
 
 def conform(*arguments: str | Path) -> int:
@@ -98,7 +107,7 @@ def test_a_wrong_run_exits_with_1_and_every_output_shows_it(
     out = capsys.readouterr().out
     assert "failures: 2" in out
     assert f"FAILED {CASES[0].id} (2 x 2): out: 1 of " in out
-    assert "seed 4: 2 FAILED" in out
+    assert "seed 4: 2 cases: 2 failed; largest error: " in out
     assert out.count("::error title=FAILED im2col_backward") == 2
     found = ET.parse("junit.xml").getroot()  # noqa: S314  our own file
     assert (found.get("tests"), found.get("failures")) == ("2", "2")
@@ -112,7 +121,7 @@ def test_a_run_that_judges_nothing_reports_that_and_does_not_pass(
     assert conform("verify", "none", "--suite", "mine.jsonl", "--server", service.grpc) == 2
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "no verdict: the target ran none of the selected cases"
-    assert "2 UNIMPLEMENTED" in printed[1]
+    assert "0 of 2 cases apply to your kernel; not run: 2 unimplemented" in printed[1]
 
 
 def test_an_interrupting_key_reports_how_to_resume(
@@ -139,8 +148,9 @@ def test_a_run_is_compared_with_an_earlier_one(service: Addresses, capsys: Captu
     assert run(service, WRONG, "--folder", "wrong", "--baseline", "right") == 1
     assert "new failures: 2" in capsys.readouterr().out
     assert run(service, WRONG, "--baseline", "wrong") == 0
+    capsys.readouterr()
     assert conform("compare", "wrong", "right", "--json") == 0
-    assert len(json.loads(capsys.readouterr().out.split("of its tolerance\n")[-1])["fixed"]) == 2
+    assert len(json.loads(capsys.readouterr().out)["fixed"]) == 2
     assert conform("compare", "right", "wrong") == 1
 
 
@@ -172,6 +182,10 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
         (("cases", "--seed", str(2**63)), f"seed: given {2**63}, allowed 0 to {2**63 - 1}"),
         (("run", "--operator", "add"), "operator: given add, allowed convolution_backward"),
         (
+            ("run", "--operator", "aclnnConvolutionBackwards"),
+            "aclnnIm2colBackward; did you mean aclnnConvolutionBackward?",
+        ),
+        (
             ("run", "--suite", "mine.jsonl", "--match", "no*"),
             "no case has an id, source or tag that matches no*",
         ),
@@ -199,11 +213,43 @@ def test_a_run_without_a_verdict_exits_with_2(
     assert not captured.out
 
 
+def test_a_service_without_a_reference_device_ends_with_2_and_the_remedy(
+    without_reference: Addresses, capsys: Capture
+) -> None:
+    assert run(without_reference, RIGHT) == 2
+    message = (
+        "opserve conform: The service has no device of the profile reference, which computes "
+        'expected values: add "reference" to its setting OPSERVE_DEVICES and start it again, or '
+        "name no service, so that one is started for the run\n"
+    )
+    assert message in capsys.readouterr().err
+
+
+def test_a_call_for_expected_values_without_a_reference_device_names_the_remedy(
+    without_reference: Addresses,
+) -> None:
+    with Client(without_reference.grpc) as client, pytest.raises(OpserveError) as raised:
+        client.conformance.get_golden(canonical(FOLD.case().to_json()))
+    assert raised.value.code == Status.ACL_ERROR_RT_INVALID_DEVICEID
+    assert raised.value.message.endswith(
+        'add "reference" to its setting OPSERVE_DEVICES and start it again.'
+    )
+
+
 def test_a_profile_that_the_service_does_not_have_ends_with_2(
     service: Addresses, capsys: Capture
 ) -> None:
     assert run(service, f"opserve:{service.grpc}/ascend91") == 2
     assert "given profile ascend91, allowed ascend910b, " in capsys.readouterr().err
+
+
+def test_an_operator_is_selected_by_the_name_of_the_vendor(capsys: Capture) -> None:
+    for name in ("aclnnIm2colBackward", "im2col_backward"):
+        assert conform("cases", "--suite", "smoke", "--operator", name) == 0
+    printed = capsys.readouterr().out.splitlines()
+    half = len(printed) // 2
+    assert printed[:half] == printed[half:]
+    assert all(line.startswith("im2col_backward.") for line in printed)
 
 
 def test_an_unknown_option_ends_with_2() -> None:

@@ -42,6 +42,7 @@ def step_summary(summary: Summary) -> str:
     """Returns the summary in Markdown, cut at a line where it would be too long."""
     header, tally = summary.record.header, summary.record.tally
     compared_lines = [] if summary.comparison is None else compared(summary.comparison)
+    sentence = "; ".join(filter(None, (summary.counts, summary.largest_error)))
     lines: list[str] = [
         f"### {_cell(header.target)} on {_cell(header.suite)}, seed {header.seed}",
         "",
@@ -49,7 +50,7 @@ def step_summary(summary: Summary) -> str:
         "|---|---|",
         *(f"| {status} | {n} |" for status, n in sorted(tally.counts.items())),
         "",
-        f"Largest error: {tally.worst:.3g} of its tolerance.",
+        f"{sentence}.",
         "",
         *map(_cell, compared_lines),
         "",
