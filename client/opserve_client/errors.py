@@ -152,7 +152,8 @@ class QuotaExceeded(AclrtError):
     """The call exceeds the tenant's quota of a resource, which `parameter` names.
 
     The resources are device_memory_bytes, sessions, buffers, executors, streams, queued_entries,
-    calls_per_s, bytes_in_flight and device_seconds_per_day.
+    calls_per_s, bytes_in_flight and device_seconds_per_day. The client waits out a call rate
+    (calls_per_s) whose `retry_after_s` is at most 1 s, and raises no error then.
 
     Attributes:
         limit: The tenant's limit.

@@ -1,16 +1,21 @@
-"""Pauses and time limits of retries while a service is unreachable, as in a restart."""
+"""Pauses and time limits of retries: of an unreachable service, and at the tenant's call rate."""
 
 import random
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from opserve_client.arguments import SessionState
-from opserve_client.errors import OpserveError, is_session_lost, session_lost
+from opserve_client.errors import OpserveError, QuotaExceeded, is_session_lost, session_lost
 
 RECOVERY_S = 30.0
 """Default of `Client(recovery_s=)`: a drain takes up to 10 s, and a start a few seconds."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
+RATE_PAUSE_LIMIT_S = 1.0
+"""Longest `retry_after_s` of a rejection by the call rate that the client waits out."""
+RATE_WAITS_LIMIT_S = 30.0
+"""Longest wait of one call for the call rate, over all attempts: a lease by default."""
+_SHORTEST_RATE_PAUSE_S = 0.001
 
 
 def pause_s(attempt: int) -> float:
@@ -29,6 +34,36 @@ def recovery_pauses_s(recovery_s: float) -> Iterator[float]:
         pause = pause_s(attempt)
         yield pause
         attempt, waited_s = attempt + 1, waited_s + pause
+
+
+class RateWaits:
+    """Waits of one call that its tenant's call rate (`calls_per_s`) rejects; its work never began.
+
+    Args:
+        limit_s: Time limit of the call in seconds.
+
+    Attributes:
+        left_s: Seconds that are left of it.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self.left_s = limit_s
+        self._waits_left_s = RATE_WAITS_LIMIT_S
+        self._shortest_s = _SHORTEST_RATE_PAUSE_S
+
+    def next_pause_s(self, error: QuotaExceeded) -> float:
+        """Returns the pause before the next attempt; raises the error if no attempt may follow."""
+        is_short = error.limit > 0 and error.retry_after_s <= RATE_PAUSE_LIMIT_S
+        # Other calls of the tenant may take each free place first: the shortest pause doubles, so
+        # that an overtaken call does not send one attempt after the other.
+        pause_s = max(error.retry_after_s, self._shortest_s)
+        is_in_time = pause_s < min(self.left_s, self._waits_left_s)
+        if error.parameter != "calls_per_s" or not (is_short and is_in_time):
+            raise error
+        self._shortest_s = min(2 * self._shortest_s, RATE_PAUSE_LIMIT_S)
+        self.left_s -= pause_s
+        self._waits_left_s -= pause_s
+        return pause_s
 
 
 @contextmanager

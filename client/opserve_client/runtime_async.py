@@ -14,6 +14,8 @@ ParametersT = ParamSpec("ParametersT")
 ResultT = TypeVar("ResultT")
 Lock = asyncio.Lock
 Sleep = Callable[[float], Awaitable[None]]
+Attempt = Callable[[float], Awaitable[ResultT]]
+"""One attempt of a call; the argument is its time limit in seconds."""
 sleep = asyncio.sleep
 
 

@@ -13,6 +13,8 @@ ParametersT = ParamSpec("ParametersT")
 ResultT = TypeVar("ResultT")
 Lock = threading.Lock
 Sleep = Callable[[float], None]
+Attempt = Callable[[float], ResultT]
+"""One attempt of a call; the argument is its time limit in seconds."""
 sleep = time.sleep
 AwaitableContext = Annotated[OpenedT, "open; the counterpart for asyncio is a coroutine as well"]
 

@@ -1,4 +1,4 @@
-"""Steps common to both APIs: call ids, texts, unexpected errors and readiness."""
+"""Steps common to both APIs: call ids, texts, unexpected errors, readiness, closing of sessions."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.observations import CALL, Call, CallBegan, CallEnded, Observe
 from opserve_server.core.principal import Principal
-from opserve_server.core.service import DeviceInfo
+from opserve_server.core.service import DeviceInfo, Service
 
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TEXT_LIMIT = 512
@@ -76,6 +76,26 @@ def caller() -> Principal:
     if call is None or call.principal is None:
         raise Unauthenticated("the guard has not checked this call")
     return call.principal
+
+
+async def close_session(service: Service, session: str) -> None:
+    """Closes a session of the caller; only a call that finds none counts towards the call rate.
+
+    So a tenant above its rate can clean up. A session is closed once: such calls are no more than
+    those that opened the sessions.
+
+    Raises:
+        HandleNotFound: 107017, there is no such session.
+        QuotaExceeded: The same, and the tenant has made too many calls in a second.
+    """
+    principal = caller()
+    account = service.accounts.of(principal.tenant)
+    try:
+        await service.close_session(principal, session)
+    except HandleNotFound:
+        account.admit_call()
+        raise
+    account.calls += 1
 
 
 def note_failure(error: OpserveError) -> None:

@@ -36,6 +36,8 @@ from opserve_server.unknown_keys import UnknownKeyLimits, UnknownKeys
 
 AUTHORIZATION = "authorization"
 """The header on both wires that no observer sees."""
+_COUNTED_LATER = frozenset({"CloseSession", "closeSession"})
+"""Methods of both APIs whose calls `calls.close_session` counts, once it has found the session."""
 _SCHEME = "bearer"
 
 Part = TypeVar("Part")
@@ -171,7 +173,9 @@ class Guard:
         await self.turn(call)
         admit_slices_by(partial(self._admission.admitted, call.principal.tenant, object()))
         if scope is not None:
-            self.check(call.principal, scope)
+            self._check_scope(call.principal, scope)
+            if call.method not in _COUNTED_LATER:
+                self._accounts.of(call.principal.tenant).admit_call()
 
     async def turn(self, call: Call) -> None:
         """Waits for fair admission of the call's tenant, before the call and before each answer."""
@@ -183,10 +187,13 @@ class Guard:
 
     def check(self, principal: Principal, scope: Scope) -> None:
         """Rejects a principal without the scope, or no longer valid; raises as admit does."""
+        self._check_scope(principal, scope)
+        self._accounts.of(principal.tenant).admit_call()
+
+    def _check_scope(self, principal: Principal, scope: Scope) -> None:
         self._check_tenant(principal)
         if scope not in principal.scopes:
             raise PermissionDenied(principal, scope=f"the scope {scope.value}")
-        self._accounts.of(principal.tenant).admit_call()
 
     def _check_tenant(self, principal: Principal) -> None:
         tenant = self._directory.tenants.get(principal.tenant)

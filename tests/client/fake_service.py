@@ -16,7 +16,7 @@ from opserve.v1 import session_service_pb2 as session_pb2
 from opserve.v1 import stream_service_pb2 as stream_pb2
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.tensor_pb2 import Tensor
-from opserve_client.errors import OpserveError, error_for
+from opserve_client.errors import OpserveError, QuotaMembers, error_for
 from opserve_client.wire.methods import METHODS, Method
 
 _SOURCES = {"grad_input": "input", "grad_weight": "weight", "out": "grad_output"}
@@ -31,6 +31,14 @@ def refusal(code: int, parameter: str, given: object, *, ended: str = "") -> Ops
     """An error as a service makes it."""
     message = f"{parameter}: given {given}"
     return error_for(message, code=code, name="FAKE", parameter=parameter, ended=ended)
+
+
+def throttling(
+    retry_after_s: float, *, limit: float = 4.0, resource: str = "calls_per_s"
+) -> OpserveError:
+    """A rejection by a quota, as a service makes it."""
+    quota = QuotaMembers(limit, limit, retry_after_s)
+    return error_for(resource, code=207012, name="FAKE", parameter=resource, quota=quota)
 
 
 class FakeService:

@@ -1,10 +1,14 @@
 """Request ids, retries and deadlines."""
 
+from contextlib import closing
+
 import pytest
 
-from client.fake_service import FakeService, refusal
-from opserve_client import AclrtError, Client, ServiceUnreachable
+from client.fake_service import FakeService, refusal, throttling
+from opserve.v1.stream_service_pb2 import WatchStreamRequest
+from opserve_client import AclrtError, Client, QuotaExceeded, ServiceUnreachable
 from opserve_client._sync.connection import ATTEMPTS
+from opserve_client.recovery import RATE_WAITS_LIMIT_S
 from opserve_client.transports import MemoryTransport
 
 
@@ -73,3 +77,88 @@ def test_a_closed_client_raises_and_its_transport_is_closed(fake: FakeService) -
     assert transport.closed
     with pytest.raises(ServiceUnreachable, match="the client is closed"):
         client.list_devices()
+
+
+def test_a_call_waits_for_the_call_rate_and_is_sent_again(
+    client: Client, fake: FakeService, pauses: list[float]
+) -> None:
+    fake.failures["ListDevices"] = [throttling(0.25), throttling(1.0)]
+    assert client.list_devices()
+    assert fake.calls == ["ListDevices"] * 3
+    assert pauses == [0.25, 1.0]
+
+
+def test_every_kind_of_transfer_waits_for_the_call_rate(
+    client: Client, fake: FakeService, pauses: list[float]
+) -> None:
+    def throttled(method: str) -> None:
+        fake.failures[method] = [throttling(0.5)]
+        pauses.clear()
+
+    with client.open_session() as session:
+        buffer = session.allocate(8)
+        throttled("Write")
+        buffer.write(b"12345678")
+        assert pauses == [0.5]
+        throttled("Read")
+        assert bytes(buffer.read()) == b"12345678"
+        assert pauses == [0.5]
+        throttled("WatchStream")
+        with closing(session._calls._connection.watch(WatchStreamRequest())) as watching:
+            next(watching)
+        assert pauses == [0.5]
+    throttled("GetInputs")
+    fake.failures["GetInputs"].append(refusal(107017, "case", "none"))
+    with pytest.raises(AclrtError, match="case"):
+        client.conformance.get_inputs("any")
+    assert pauses == [0.5]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        throttling(1.01),
+        throttling(1.0, limit=0),
+        throttling(float("nan")),
+        throttling(0.1, resource="sessions"),
+    ],
+)
+def test_other_rejections_by_a_quota_are_raised_at_once(
+    client: Client, fake: FakeService, pauses: list[float], error: QuotaExceeded
+) -> None:
+    fake.failures["ListDevices"] = [error]
+    with pytest.raises(QuotaExceeded):
+        client.list_devices()
+    assert (fake.calls, pauses) == (["ListDevices"], [])
+
+
+def test_a_call_that_others_overtake_waits_longer_each_time_and_gives_up(
+    client: Client, fake: FakeService, pauses: list[float]
+) -> None:
+    fake.failures["ListDevices"] = [throttling(0.0) for _ in range(100)]
+    with pytest.raises(QuotaExceeded):
+        client.list_devices()
+    assert pauses == sorted(pauses)
+    assert (pauses[:3], pauses[-1]) == ([0.001, 0.002, 0.004], 1.0)
+    assert RATE_WAITS_LIMIT_S - 1 <= sum(pauses) < RATE_WAITS_LIMIT_S
+    assert len(fake.calls) == len(pauses) + 1
+
+
+def test_the_time_limit_of_a_call_includes_its_waits_for_the_call_rate(
+    fake: FakeService, pauses: list[float]
+) -> None:
+    fake.failures["ListDevices"] = [throttling(0.75), throttling(0.75)]
+    with (
+        Client(transport=MemoryTransport(fake), sleep=pauses.append, timeout_s=1.0) as client,
+        pytest.raises(QuotaExceeded),
+    ):
+        client.list_devices()
+    assert pauses == [0.75]
+
+
+def test_a_closed_client_waits_for_no_call_rate(fake: FakeService) -> None:
+    fake.failures["ListDevices"] = [throttling(0.1), throttling(0.1)]
+    client = Client(transport=MemoryTransport(fake), sleep=lambda _: client.close())
+    with pytest.raises(QuotaExceeded):
+        client.list_devices()
+    assert fake.calls == ["ListDevices"] * 2

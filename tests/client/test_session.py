@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
-from client.fake_service import FakeService, refusal
+from client.fake_service import FakeService, refusal, throttling
 from client.samples import convolution
 from opserve_client import (
     AclnnError,
@@ -16,6 +16,7 @@ from opserve_client import (
     AsyncClient,
     Client,
     ConvolutionBackward,
+    OpserveError,
     Session,
     Tensor,
 )
@@ -98,8 +99,11 @@ class Beats:
         return self._fake(method, request)
 
 
-def test_the_heartbeat_keeps_the_lease_through_an_outage(fake: FakeService) -> None:
-    fake.failures["KeepAlive"] = [refusal(507901, "service", "away")]
+@pytest.mark.parametrize("error", [refusal(507901, "service", "away"), throttling(2.0)])
+def test_the_heartbeat_keeps_the_lease_through_an_outage_and_a_used_call_rate(
+    fake: FakeService, error: OpserveError
+) -> None:
+    fake.failures["KeepAlive"] = [error]
     beats = Beats(fake, enough=3)
     with Client(transport=MemoryTransport(beats)) as client, client.open_session():
         assert beats.kept.wait(30)

@@ -1,5 +1,6 @@
 """A deployment for administrators' tests: a service with a store, both APIs, and clients."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ import httpx2
 import pytest
 
 from opserve_client import AsyncClient, OpserveError
+from opserve_client.runtime_async import Sleep
 from opserve_client.transports import AsyncRestTransport
 from opserve_server.administration import Administration
 from opserve_server.bootstrap import first_key
@@ -57,15 +59,17 @@ class Deployment:
     rest: httpx2.ASGITransport
     grpc_address: str
 
-    def client(self, api: str, key: str | None = None) -> AsyncClient:
+    def client(
+        self, api: str, key: str | None = None, *, sleep: Sleep = asyncio.sleep
+    ) -> AsyncClient:
         """A client over an API; unless another key is given, the administrator's."""
         key = key or self.key
         if api == "grpc":
-            return AsyncClient(self.grpc_address, api_key=key)
+            return AsyncClient(self.grpc_address, api_key=key, sleep=sleep)
         headers = {"authorization": f"Bearer {key}"}
         base = "http://service.example"
         http = httpx2.AsyncClient(transport=self.rest, base_url=base, headers=headers)
-        return AsyncClient(transport=AsyncRestTransport(base, http=http))
+        return AsyncClient(transport=AsyncRestTransport(base, http=http), sleep=sleep)
 
     async def audit(self) -> list[AuditEntry]:
         """All entries, the eldest first, refused callers too."""

@@ -50,6 +50,10 @@ _LARGEST_PRIORITY = 2**31 - 1
 class AsyncClient:
     """A connection to a service; a context manager that closes the connection.
 
+    A call above the call rate of its tenant waits until the rate allows it, for up to 30 s in all
+    and within `timeout_s`. It raises QuotaExceeded instead if the next attempt is more than 1 s
+    away.
+
     Args:
         address: "127.0.0.1:50051" or "grpc://..." for gRPC, "http://..." for REST; "grpcs://..."
             and "https://..." for the same under TLS.

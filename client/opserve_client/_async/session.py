@@ -41,7 +41,7 @@ from opserve_client.data_types import (
     format_of_rank,
     numpy_dtype,
 )
-from opserve_client.errors import OpserveError, ServiceUnreachable, is_transient
+from opserve_client.errors import OpserveError, QuotaExceeded, ServiceUnreachable, is_transient
 from opserve_client.handles import Handles
 from opserve_client.operators import (
     OperatorCall,
@@ -429,7 +429,7 @@ class AsyncSession:
         try:
             request = session_pb2.KeepAliveRequest(session=self.name)
             await self._calls.call(methods.KEEP_ALIVE, request)
-        except ServiceUnreachable:
+        except (QuotaExceeded, ServiceUnreachable):
             return not self._connection.closed
         except OpserveError:  # the session is gone: the next call raises SessionLost
             return False

@@ -4,10 +4,12 @@
 A retry of a call with a request id is safe: the service runs each id once, and answers a repeated
 id with the first answer. Without an id, a lost answer leaves open whether the call ran, so such
 calls are sent once. Reads and writes of ranges are idempotent: a read resumes at the first missing
-byte, a write at the first unconfirmed segment.
+byte, a write at the first unconfirmed segment. A call that the tenant's call rate rejects never
+began: it waits until the rate allows it, whether or not it has an id.
 """
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
@@ -30,10 +32,12 @@ from opserve_client.errors import (
     RESUMABLE,
     RETRYABLE,
     OpserveError,
+    QuotaExceeded,
     malformed_answer,
     unreachable,
 )
-from opserve_client.recovery import pause_s, recovery_pauses_s
+from opserve_client.recovery import RateWaits, pause_s, recovery_pauses_s
+from opserve_client.runtime_blocking import ResultT
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
@@ -120,6 +124,7 @@ class Connection:
     def read(self, request: ReadRequest) -> memoryview:
         """Copies bytes of a buffer to the host; resumes a failed read at the first missing byte."""
         content, received, failures = memoryview(b""), 0, 0
+        waits = RateWaits(self._timeout_s)
         rest = ReadRequest()
         rest.CopyFrom(request)
         while rest.size_bytes:
@@ -133,6 +138,8 @@ class Connection:
                     received += len(chunk)
                     failures = 0
                 rest.size_bytes = 0
+            except QuotaExceeded as error:
+                self._wait_for_rate(waits, error)
             except OpserveError as error:
                 failures += 1
                 self._pause_or_give_up(error, failures)
@@ -146,26 +153,43 @@ class Connection:
 
     def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
         """Yields the entries of a stream as the service sends them, until the service ends."""
-        return self._transport.watch(request)
+        waits = RateWaits(self._timeout_s)
+        while True:
+            try:
+                with closing(self._transport.watch(request)) as watching:
+                    for news in watching:
+                        yield news
+            except QuotaExceeded as error:
+                self._wait_for_rate(waits, error)
+            else:
+                return
 
     def archive(self, method: Method[RequestT, ArchiveT], request: RequestT) -> bytes:
         """Downloads an .npz file of conformance."""
         self._check_open(method)
-        pieces = self._transport.archive(method, request, timeout_s=self._timeout_s)
-        return b"".join([piece for piece in pieces])
+
+        def download(timeout_s: float) -> bytes:
+            pieces = self._transport.archive(method, request, timeout_s=timeout_s)
+            return b"".join([piece for piece in pieces])
+
+        return self._within_rate(download, timeout_s=self._timeout_s)
 
     def verify(self, request: VerifyRequest, data: memoryview) -> VerifyResponse:
         """Uploads an .npz file of outputs, and returns their verdict."""
         self._check_open(VERIFY)
-        timeout_s = self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S
-        return self._transport.verify(request, data, timeout_s=timeout_s)
+        return self._within_rate(
+            lambda timeout_s: self._transport.verify(request, data, timeout_s=timeout_s),
+            timeout_s=self._timeout_s + len(data) / _SLOWEST_BYTES_PER_S,
+        )
 
     def report(self, messages: Sequence[ReportRunRequest]) -> ReportRunResponse:
         """Uploads the results of a run that another program judged."""
         self._check_open(REPORT_RUN)
         size_bytes = sum(message.ByteSize() for message in messages)
-        timeout_s = self._timeout_s + size_bytes / _SLOWEST_BYTES_PER_S
-        return self._transport.report(messages, timeout_s=timeout_s)
+        return self._within_rate(
+            lambda timeout_s: self._transport.report(messages, timeout_s=timeout_s),
+            timeout_s=self._timeout_s + size_bytes / _SLOWEST_BYTES_PER_S,
+        )
 
     def recovery_pauses_s(self) -> Iterator[float]:
         """Yields the pauses between attempts of a whole call, in seconds."""
@@ -183,15 +207,36 @@ class Connection:
 
     def _call_once(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         self._check_open(method)
-        return self._transport.call(method, request, timeout_s=self._timeout_s)
+        return self._within_rate(
+            lambda timeout_s: self._transport.call(method, request, timeout_s=timeout_s),
+            timeout_s=self._timeout_s,
+        )
+
+    def _within_rate(
+        self, attempt: runtime_blocking.Attempt[ResultT], *, timeout_s: float
+    ) -> ResultT:
+        """Repeats a call that the tenant's call rate rejects, within its time limit."""
+        waits = RateWaits(timeout_s)
+        while True:
+            try:
+                return attempt(waits.left_s)
+            except QuotaExceeded as error:
+                self._wait_for_rate(waits, error)
+
+    def _wait_for_rate(self, waits: RateWaits, error: QuotaExceeded) -> None:
+        if self.closed:
+            raise error
+        self._sleep(waits.next_pause_s(error))
 
     def _check_open(self, method: Method[Any, Any]) -> None:
         if self.closed:
             raise unreachable(f"{method.rpc}: the client is closed")
 
     def _write_segment(self, request: WriteRequest, segment: memoryview) -> None:
-        timeout_s = self._timeout_s + len(segment) / _SLOWEST_BYTES_PER_S
-        self._transport.write(request, segment, timeout_s=timeout_s)
+        self._within_rate(
+            lambda timeout_s: self._transport.write(request, segment, timeout_s=timeout_s),
+            timeout_s=self._timeout_s + len(segment) / _SLOWEST_BYTES_PER_S,
+        )
 
     def _read_rest(self, request: ReadRequest) -> Iterator[bytes | memoryview]:
         timeout_s = self._timeout_s + request.size_bytes / _SLOWEST_BYTES_PER_S

@@ -42,7 +42,7 @@ from opserve_client.data_types import (
     format_of_rank,
     numpy_dtype,
 )
-from opserve_client.errors import OpserveError, ServiceUnreachable, is_transient
+from opserve_client.errors import OpserveError, QuotaExceeded, ServiceUnreachable, is_transient
 from opserve_client.handles import Handles
 from opserve_client.operators import (
     OperatorCall,
@@ -426,7 +426,7 @@ class Session:
         try:
             request = session_pb2.KeepAliveRequest(session=self.name)
             self._calls.call(methods.KEEP_ALIVE, request)
-        except ServiceUnreachable:
+        except (QuotaExceeded, ServiceUnreachable):
             return not self._connection.closed
         except OpserveError:  # the session is gone: the next call raises SessionLost
             return False

@@ -18,7 +18,7 @@ from opserve.v1.operator_service_pb2_grpc import OperatorServiceServicer
 from opserve.v1.session_service_pb2_grpc import SessionServiceServicer
 from opserve.v1.stream_service_pb2_grpc import StreamServiceServicer
 from opserve.v1.usage_service_pb2_grpc import UsageServiceServicer
-from opserve_server.calls import caller
+from opserve_server.calls import caller, close_session
 from opserve_server.core.history import NoNews
 from opserve_server.core.info import WaitingInfo
 from opserve_server.core.service import Service
@@ -96,7 +96,7 @@ class SessionServicer(SessionServiceServicer):
     async def CloseSession(
         self, request: session_pb.CloseSessionRequest, context: Context
     ) -> session_pb.CloseSessionResponse:
-        await self.service.close_session(caller(), request.session)
+        await close_session(self.service, request.session)
         return session_pb.CloseSessionResponse()
 
     @override

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from opserve_server.calls import close_session
 from opserve_server.core.commands import SCOPE, Command
 from opserve_server.core.info import FoundSession, OpenedSession, WaitingInfo
 from opserve_server.core.service import DeterministicLevel
@@ -128,9 +129,9 @@ async def keep_alive(service: Core, principal: Caller, session: SessionName) -> 
 
 
 @router.delete(_SESSION, name="closeSession", status_code=204, responses=problems(404))
-async def close_session(service: Core, principal: Caller, session: SessionName) -> None:
-    """Ends the session and returns its memory."""
-    await service.close_session(principal, session)
+async def close(service: Core, session: SessionName) -> None:
+    """Ends the session and returns its memory; never above the tenant's call rate."""
+    await close_session(service, session)
 
 
 @router.post(
