@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
+import pytest
 
+from opserve_kernels import records
 from opserve_kernels.loops import compiled
 from opserve_kernels.records import decode, dtype_of, encode
 
@@ -61,9 +64,23 @@ def test_a_loop_reads_the_fields_of_a_record_by_their_names() -> None:
     assert _read(record) == (1, 8, 1000 * (20 + 21 + 22) + 23)
 
 
-def test_python_reads_the_fields_of_a_record_by_their_names() -> None:
+def test_decoding_reverses_encoding_with_integers_of_python() -> None:
     record = decode(Outer, np.array(encode(RECORD), np.int64))
-    assert (record.entries, record.left.step, record.right.sizes[1]) == (1, 5, 21)
+    assert record == RECORD
+    assert type(record.left) is Inner
+    assert {type(number) for number in (record.entries, record.layout[0], record.left.step)} == {
+        int
+    }
+
+
+def test_a_type_is_examined_once_however_often_its_rows_are_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers = np.array(encode(RECORD), np.int64)
+    decode(Outer, numbers)
+    looked_up = Mock(side_effect=AssertionError("annotations were looked up again"))
+    monkeypatch.setattr(records, "get_type_hints", looked_up)
+    assert decode(Outer, numbers).entries == 1
 
 
 def test_a_loop_writes_the_fields_of_a_dataclass_in_place() -> None:
