@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from opserve_client.errors import invalid_parameter
+from opserve_client.wire.connection_failures import has_port
 
 KEY_VARIABLE = "OPSERVE_API_KEY"
 PLAINTEXT_VARIABLE = "OPSERVE_ALLOW_PLAINTEXT"
@@ -63,8 +64,8 @@ def access_to(
             environment variable OPSERVE_ALLOW_PLAINTEXT, by default no.
 
     Raises:
-        AclrtError: 107000, the address has an unknown scheme, the key is malformed, or it would be
-            sent without TLS.
+        AclrtError: 107000, the address has an unknown scheme, a gRPC address has no port, the key
+            is malformed, or it would be sent without TLS.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:
@@ -72,6 +73,10 @@ def access_to(
     secure = _SCHEMES.get(scheme)
     if secure is None or (tls is not None and not secure):
         allowed = "HOST:PORT, grpcs:// or https://" if tls else ", ".join(_SCHEMES)
+        raise invalid_parameter("address", address, allowed)
+    is_rest = scheme.startswith("http")
+    if not (is_rest or has_port(rest)):
+        allowed = f"a host and a port, {address.rstrip(':')}:50051 for a service's default port"
         raise invalid_parameter("address", address, allowed)
     key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
     headers = {"authorization": f"Bearer {_printable(key)}"} if key else {}
@@ -81,7 +86,6 @@ def access_to(
             f"{PLAINTEXT_VARIABLE}=true"
         )
         raise invalid_parameter("address", address, allowed)
-    is_rest = scheme.startswith("http")
     return Access(is_rest, address if is_rest else rest, secure, headers, tls or TlsFiles())
 
 

@@ -15,11 +15,10 @@ from rich.table import Table
 
 from opserve_client import cli_admin, cli_keys, cli_tenants, cli_top
 from opserve_client._sync.client import DEFAULT_ADDRESS
-from opserve_client.access import KEY_VARIABLE, TlsFiles
 from opserve_client.cli_connection import (
     Accuracy,
     Address,
-    ConnectionOptions,
+    ConnectedGroup,
     DocumentedRules,
     connected,
 )
@@ -33,6 +32,7 @@ from opserve_kernels.status import ExitStatus
 
 app = typer.Typer(
     name="opserve",
+    cls=ConnectedGroup,
     help="Run Huawei CANN convolution-backward operators on virtual devices.",
     no_args_is_help=True,
     add_completion=False,
@@ -66,32 +66,8 @@ def main() -> None:
 
 
 @app.callback(invoke_without_command=True)
-def options(  # noqa: PLR0913  # options of the program
-    context: typer.Context,
+def options(
     *,
-    ca: Annotated[
-        Path | None,
-        typer.Option(help="PEM file of certificate authorities for the service's certificate."),
-    ] = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="PEM file of the client certificate.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="PEM file of the client certificate's private key.")
-    ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar=KEY_VARIABLE,
-            show_envvar=False,
-            help="API key of the caller. Other users of this machine can read options: prefer the "
-            f"variable {KEY_VARIABLE}.",
-        ),
-    ] = None,
-    allow_plaintext: Annotated[
-        bool,
-        typer.Option("--allow-plaintext", help="Send the API key to other machines without TLS."),
-    ] = False,
     show_version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.")
     ] = False,
@@ -100,10 +76,6 @@ def options(  # noqa: PLR0913  # options of the program
 
     The environment variable OPSERVE_API_KEY authenticates calls to a service.
     """
-    tls = TlsFiles(ca=ca, certificate=certificate, key=key) if ca or certificate else None
-    context.obj = ConnectionOptions(
-        api_key=api_key, tls=tls, allow_plaintext=allow_plaintext or None
-    )
     if show_version:
         typer.echo(f"opserve {version('opserve')}")
         raise typer.Exit
@@ -259,7 +231,7 @@ def conform(context: typer.Context) -> None:
     """Run kernels on conformance cases and judge the results; see `opserve conform --help`."""
     from opserve_client.conform import command_line  # noqa: PLC0415  slow, for this command only
 
-    command_line.main(context.args, context.find_root().obj)
+    command_line.main(context.args, context.obj)
 
 
 @app.command()

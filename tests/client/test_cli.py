@@ -22,7 +22,7 @@ from opserve.v1.operator_description_pb2 import (
     ParameterDescription,
     SupportDescription,
 )
-from opserve_client import Client, cli, cli_connection
+from opserve_client import Client, TlsFiles, cli, cli_connection
 from opserve_client.transports import MemoryTransport
 
 Capture = pytest.CaptureFixture[str]
@@ -409,3 +409,55 @@ def test_a_command_of_the_server_names_the_extra_that_is_missing(
     said = failure(monkeypatch, capsys, command)
     assert "a service on this computer needs fastapi and 1 more" in said
     assert "pip install 'opserve[server]'" in said
+
+
+@pytest.fixture
+def opened(fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    """The options of each client that a command opened."""
+    found: list[dict[str, object]] = []
+
+    def client(_: str, **options: object) -> Client:
+        found.append(options)
+        return Client(transport=MemoryTransport(fake))
+
+    monkeypatch.setattr(cli_connection, "Client", client)
+    return found
+
+
+GIVEN = ("--ca", "ca.pem", "--certificate", "c.pem", "--key", "k.pem", "--api-key", "abc")
+
+
+@pytest.mark.parametrize("command", [("devices",), ("operators",), ("key", "list"), ("who",)])
+def test_connection_options_are_accepted_before_and_after_the_command(
+    opened: list[dict[str, object]], command: tuple[str, ...]
+) -> None:
+    tls = TlsFiles(ca=Path("ca.pem"), certificate=Path("c.pem"), key=Path("k.pem"))
+    for line in (
+        (*GIVEN, "--allow-plaintext", *command),
+        (*command, *GIVEN, "--allow-plaintext"),
+        (*GIVEN[:4], *command, *GIVEN[4:], "--allow-plaintext"),
+        ("--api-key", "other", *command, *GIVEN, "--allow-plaintext"),
+    ):
+        invoke(*line)
+        assert opened.pop() == {"api_key": "abc", "tls": tls, "allow_plaintext": True}
+    invoke(*command)
+    assert opened.pop() == {"api_key": None, "tls": None, "allow_plaintext": None}
+
+
+def test_conform_accepts_connection_options_before_and_after_its_command(
+    opened: list[dict[str, object]],
+) -> None:
+    for line in (
+        ("--api-key", "abc", "conform", "runs"),
+        ("conform", "--api-key", "abc", "runs"),
+        ("conform", "runs", "--api-key", "abc"),
+    ):
+        invoke(*line, "--server", "127.0.0.1:1")
+        assert opened.pop()["api_key"] == "abc"
+
+
+def test_commands_without_a_service_have_no_connection_options() -> None:
+    for command in (("serve",), ("warmup",), ("bootstrap",), ("conform", "cases")):
+        result = invoke(*command, "--ca", "ca.pem")
+        assert result.exit_code == 2
+        assert "--ca" in result.output

@@ -341,7 +341,7 @@ def every_wire(domain: str, code: int, reason: str) -> Mapping[str, OpserveError
     members = {"code": code, "reason": reason, "domain": domain} | FIELDS
     problem = json.dumps(members | {"detail": "reported", "request_id": "r1"}).encode()
     return {
-        "gRPC": from_rpc_error(FailedRpc(info), address="a"),
+        "gRPC": from_rpc_error(FailedRpc(info), address="grpc://a:1"),
         "REST": from_response(400, problem),
         "batch": error_from_result(Error(**members, message="reported")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     }

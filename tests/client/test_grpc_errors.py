@@ -27,7 +27,7 @@ def failed(code: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
 def test_an_upload_resumes_only_after_a_broken_connection(
     code: grpc.StatusCode, details: str, kind: type[OpserveError], *, resumed: bool
 ) -> None:
-    error = from_rpc_error(failed(code, details), address="127.0.0.1:1")
+    error = from_rpc_error(failed(code, details), address="grpc://127.0.0.1:1")
     assert type(error) is kind
     assert (error.code in RESUMABLE) is resumed
     assert "127.0.0.1:1" in error.message

@@ -232,4 +232,4 @@ def test_a_grpc_client_at_a_rest_port_is_notified() -> None:
 def test_a_rest_client_at_a_grpc_port_is_notified(address: str) -> None:
     with Client(f"http://{address}") as client, pytest.raises(ServiceUnreachable) as raised:
         client.list_devices()
-    assert f"if that is a gRPC port, write {address}" in raised.value.message
+    assert f"for gRPC, write grpc://{address}" in raised.value.message

@@ -293,11 +293,10 @@ def test_a_broken_connection_has_its_exception(failure: Exception, kind: type[Ex
 
 
 def test_an_http_address_speaks_rest() -> None:
+    expected = r"http://127\.0\.0\.1:1: no connection; .*opserve serve.* \(ConnectError: "
     with (
         Client("http://127.0.0.1:1") as client,
-        pytest.raises(
-            ServiceUnreachable, match=r"http://127\.0\.0\.1:1: ConnectError: .*opserve serve"
-        ),
+        pytest.raises(ServiceUnreachable, match=expected),
     ):
         client.list_devices()
 

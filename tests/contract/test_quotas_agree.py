@@ -48,7 +48,7 @@ class FailedCall(grpc.RpcError):
 
 
 def over_grpc(error: errors.OpserveError) -> OpserveError:
-    return from_rpc_error(FailedCall(error), address="there")
+    return from_rpc_error(FailedCall(error), address="grpc://there:1")
 
 
 def over_rest(error: errors.OpserveError) -> OpserveError:

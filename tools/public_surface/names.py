@@ -12,6 +12,7 @@ import typer.main
 import opserve_pytest
 from opserve_client.access import KEY_VARIABLE
 from opserve_client.cli import app
+from opserve_client.cli_connection import CONNECTION_OPTIONS
 from opserve_client.conform import command_line
 from opserve_client.conform.writers.github import SUMMARY_VARIABLE
 from opserve_kernels.profiles import PROFILES
@@ -83,8 +84,10 @@ def commands() -> dict[str, tuple[str, ...]]:
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:  # noqa: ANN401  # typer's own copy of click
-    words = tuple(word for parameter in command.params for word in _words(parameter))
     below: Mapping[str, Any] = getattr(command, "commands", {})
+    # Those of the program are the same in every command below it.
+    own = [one for one in command.params if below or one not in CONNECTION_OPTIONS]
+    words = tuple(word for parameter in own for word in _words(parameter))
     if words or not below:
         yield path, words
     for name, one in below.items():

@@ -14,7 +14,12 @@ from typing import Annotated
 
 import typer
 
-from opserve_client.cli_connection import Accuracy, ConnectionOptions, DocumentedRules
+from opserve_client.cli_connection import (
+    Accuracy,
+    ConnectedGroup,
+    ConnectionOptions,
+    DocumentedRules,
+)
 from opserve_client.cli_rows import Output, OutputFormat, show
 from opserve_client.conform.history import COLUMNS, PLACES, outcomes_at, run_in, runs_on, send
 from opserve_client.conform.options import (
@@ -45,6 +50,7 @@ from opserve_kernels.verdict.judge_case import standards_of
 from opserve_kernels.verdict.verdict import GOOD
 
 app = typer.Typer(
+    cls=ConnectedGroup,
     help="Run kernels on conformance cases and judge the results.",
     no_args_is_help=True,
     add_completion=False,
@@ -142,7 +148,7 @@ def main(arguments: Sequence[str], context: ConnectionOptions) -> None:
 
     Args:
         arguments: Arguments after "conform".
-        context: Options of the program for calls to a service.
+        context: Connection options before "conform".
     """
     try:
         app(args=list(arguments), prog_name="opserve conform", obj=context)

@@ -19,10 +19,9 @@ from opserve_client.errors import (
     timed_out,
     unreachable,
 )
+from opserve_client.wire.connection_failures import explained
 
 _DETAILS = "grpc-status-details-bin"
-_NO_GRPC_SERVER = ("http1.x server", "Expected SETTINGS frame")
-"""Texts in grpc's message for a server that speaks HTTP/1."""
 _REFUSED = "CANCELLED"
 """Details of a call that gRPC rejected before the service received it."""
 _SENDING_FAILED = "Internal error from Core"
@@ -50,14 +49,15 @@ class FailedCall(Protocol):
 
 
 def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
-    """Returns the exception for a failed call to an address."""
+    """Returns the exception for a failed call to an address, "grpc://farm:50051"."""
     assert isinstance(error, FailedCall), "grpc raises its errors with the state of their call"
     info = _error_info(error)
     if info is not None:
         return _from_info(error.details() or "", info)
-    message = f"{address}: gRPC {error.code().name}: {error.details()}"
+    failure = f"gRPC {error.code().name}: {error.details()}"
     if error.code() is grpc.StatusCode.UNAVAILABLE or _is_sending_failed(error):
-        return unreachable(f"{message}; {_hint(error, address)}")
+        return unreachable(explained(address, failure))
+    message = f"{address}: {failure}"
     if error.code() is grpc.StatusCode.CANCELLED and error.details() == _REFUSED:
         return unreachable(f"{message}; too many calls wait at the service: try again later")
     if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
@@ -69,12 +69,6 @@ def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
 
 def _is_sending_failed(error: FailedCall) -> bool:
     return error.code() is grpc.StatusCode.INTERNAL and error.details() == _SENDING_FAILED
-
-
-def _hint(error: FailedCall, address: str) -> str:
-    if any(text in (error.details() or "") for text in _NO_GRPC_SERVER):
-        return f"that is no gRPC port: for a REST port, write http://{address}"
-    return "is the service running there (`opserve serve`)?"
 
 
 def _error_info(error: FailedCall) -> error_details_pb2.ErrorInfo | None:

@@ -15,6 +15,7 @@ from opserve_client.errors import (
     timed_out,
     unreachable,
 )
+from opserve_client.wire.connection_failures import explained
 
 _GATEWAY_STATUSES = frozenset({502, 503, 504})
 
@@ -82,10 +83,7 @@ def _problem(body: bytes) -> Problem | None:
 
 def from_transport_error(error: httpx2.TransportError, *, address: str) -> OpserveError:
     """Returns the exception for a failed connection or a missing answer."""
-    message = f"{address}: {type(error).__name__}: {error}"
+    failure = f"{type(error).__name__}: {error}"
     if isinstance(error, httpx2.TimeoutException) and not isinstance(error, httpx2.ConnectTimeout):
-        return timed_out(message)
-    if isinstance(error, httpx2.RemoteProtocolError):
-        target = address.partition("://")[2]
-        return unreachable(f"{message}; if that is a gRPC port, write {target}")
-    return unreachable(f"{message}; is the service running there (`opserve serve`)?")
+        return timed_out(f"{address}: {failure}")
+    return unreachable(explained(address, failure))

@@ -13,7 +13,7 @@ from opserve_client.conform import command_line
 from opserve_client.conform.options import Options, Outputs
 
 FOLDER = Path(__file__).parents[3] / "docs" / "ci"
-CONNECTION = ConnectionOptions(tls=None, allow_plaintext=False)
+CONNECTION = ConnectionOptions(allow_plaintext=False)
 
 
 Document = str | dict[str, "Document"] | list["Document"] | None

@@ -30,7 +30,7 @@ from opserve_kernels.status import Status
 REAL = Setting(kind=Kind.NORMAL)
 FOLD = FoldCall(out=(2, 2, 4, 4), kernel=(2, 2))
 CASES = (replace(FOLD.case(), tags=("2 x 2",)), FOLD.case(REAL))
-CONNECTION = ConnectionOptions(tls=None, allow_plaintext=False)
+CONNECTION = ConnectionOptions(allow_plaintext=False)
 WRONG, RIGHT = "client.conform.kernels:one_wrong", "client.conform.kernels:fold"
 Capture = pytest.CaptureFixture[str]
 

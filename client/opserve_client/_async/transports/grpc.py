@@ -32,7 +32,8 @@ class AsyncGrpcTransport(AsyncTransport):
     """
 
     def __init__(self, target: str, *, access: Access | None = None) -> None:
-        self._target = target
+        secure = access is not None and access.secure
+        self._address = f"{'grpcs' if secure else 'grpc'}://{target}"
         self._channel, self._reading = open_channels(target, access)
         self._headers = {} if access is None else access.headers
 
@@ -46,7 +47,7 @@ class AsyncGrpcTransport(AsyncTransport):
         try:
             return await stub(request, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     async def write(
@@ -57,7 +58,7 @@ class AsyncGrpcTransport(AsyncTransport):
             messages = write_messages(request, data)
             return await stub(messages, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     async def read(
@@ -68,7 +69,7 @@ class AsyncGrpcTransport(AsyncTransport):
             async for message in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield read_chunk(message)
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
@@ -82,7 +83,7 @@ class AsyncGrpcTransport(AsyncTransport):
             async for message in call:
                 yield message
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
         finally:
             call.cancel()
 
@@ -97,7 +98,7 @@ class AsyncGrpcTransport(AsyncTransport):
             async for piece in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield piece.data
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     async def verify(
@@ -126,7 +127,7 @@ class AsyncGrpcTransport(AsyncTransport):
         try:
             return await stub(iter(messages), timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (*trace_headers().items(), *self._headers.items())

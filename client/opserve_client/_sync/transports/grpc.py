@@ -33,7 +33,8 @@ class GrpcTransport(Transport):
     """
 
     def __init__(self, target: str, *, access: Access | None = None) -> None:
-        self._target = target
+        secure = access is not None and access.secure
+        self._address = f"{'grpcs' if secure else 'grpc'}://{target}"
         self._channel, self._reading = open_channels(target, access)
         self._headers = {} if access is None else access.headers
 
@@ -47,7 +48,7 @@ class GrpcTransport(Transport):
         try:
             return stub(request, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     def write(self, request: WriteRequest, data: memoryview, *, timeout_s: float) -> WriteResponse:
@@ -56,7 +57,7 @@ class GrpcTransport(Transport):
             messages = write_messages(request, data)
             return stub(messages, timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     def read(self, request: ReadRequest, *, timeout_s: float) -> Iterator[bytes | memoryview]:
@@ -65,7 +66,7 @@ class GrpcTransport(Transport):
             for message in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield read_chunk(message)
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
@@ -79,7 +80,7 @@ class GrpcTransport(Transport):
             for message in call:
                 yield message
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
         finally:
             call.cancel()
 
@@ -94,7 +95,7 @@ class GrpcTransport(Transport):
             for piece in stub(request, timeout=timeout_s, metadata=self._metadata()):
                 yield piece.data
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     @override
     def verify(
@@ -123,7 +124,7 @@ class GrpcTransport(Transport):
         try:
             return stub(iter(messages), timeout=timeout_s, metadata=self._metadata())
         except grpc.RpcError as error:
-            raise from_rpc_error(error, address=self._target) from error
+            raise from_rpc_error(error, address=self._address) from error
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (*trace_headers().items(), *self._headers.items())

@@ -26,7 +26,7 @@ FORMS = (
 
 
 DEFAULT_OPTIONS = SessionOptions()
-NO_CREDENTIALS = ConnectionOptions(tls=None)
+NO_CREDENTIALS = ConnectionOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
