@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
 from benchmarks.browser import PROGRAM
 from client.conform.sample_results import (
@@ -28,6 +28,7 @@ from client.conform.sample_results import (
     run,
 )
 from opserve_client.conform.known import Known, expectations
+from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.verdict.verdict import Status
 from skips import needs_program
 
@@ -39,6 +40,9 @@ Open = Callable[..., AbstractContextManager[Page]]
 FAILED = SAMPLE.results[0]
 ROWS = "#rows > div"
 MAP = ".map canvas"
+NARROW: ViewportSize = {"width": 390, "height": 844}
+LINE_PX = 15  # of a line of text, at least
+FITS = "canvas => canvas.getBoundingClientRect().right <= innerWidth - 10"
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 TIMES = "\N{MULTIPLICATION SIGN}"
 HOSTILE = (
@@ -375,6 +379,42 @@ def deuteranope_distance(one: list[int], other: list[int]) -> float:
     differences = [a - b for a, b in zip(one, other, strict=True)]
     seen = [sum(w * d for w, d in zip(row, differences, strict=True)) for row in rows]
     return math.hypot(*seen)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_narrow_window_shows_whole_maps_and_every_reason(
+    open_report: Open, scheme: Scheme
+) -> None:
+    wide = folded(case=FoldCall(out=(2, 16, 28, 28), kernel=(1, 1)).case())
+    broken = failed(Status.ERROR, "ValueError: " + "operands of other shapes, " * 12)
+    record = run(wide, broken, *SAMPLE.results)
+    sizes = "element => [element.scrollWidth, element.clientWidth, element.clientHeight]"
+    with open_report(record, at=f"#case={wide.case.id}") as page:
+        page.wait_for_selector(MAP)
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(NARROW)
+        page.wait_for_function(f"[...document.querySelectorAll('{MAP}')].every({FITS})")
+        for place in range(page.locator(MAP).count()):
+            assert page.locator(MAP).nth(place).evaluate(FITS)
+        row, last, columns = 14, 27, 28
+        right, wrong = (
+            pixel(page, 1, *cell_of_map(page, 1, row, column, columns)) for column in (0, last)
+        )
+        assert wrong[0] > wrong[2] + 20 > right[0] - right[2] + 20
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        reasons = page.locator(f"{ROWS} .reason").all()
+        assert len(reasons) == len(record.results)
+        for reason in reasons:
+            content, width, height = reason.evaluate(sizes)
+            assert content <= width > NARROW["width"] / 2
+            assert height >= LINE_PX
+        assert reasons[0].evaluate("element => getComputedStyle(element).overflowY") == "auto"
+        page.focus("#grid")
+        page.keyboard.press("End")
+        visible = page.locator(f"{ROWS}.active").evaluate(
+            "row => row.getBoundingClientRect().bottom <= grid.getBoundingClientRect().bottom"
+        )
+        assert visible
 
 
 def test_the_theme_can_be_chosen(open_report: Open) -> None:

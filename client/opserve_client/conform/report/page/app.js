@@ -176,7 +176,7 @@ grid.addEventListener("click", (event) => {
 });
 grid.addEventListener("keydown", (event) => {
   if (event.target !== grid) return;
-  const page = Math.max(1, Math.floor(grid.clientHeight / ROW_PX) - 2);
+  const page = Math.max(1, Math.floor(grid.clientHeight / rowHeight()) - 2);
   const places = {
     ArrowDown: active + 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: shown.length - 1,
   };

@@ -77,7 +77,7 @@ function elementsOf(elements) {
   return table(["Index", "Exact", "Expected", "Got", "Absolute", "Relative", "Used", "ULP"], elements.map((one) => [
     `[${one.index.join(", ")}]`, ...[one.exact, one.expected, one.got, one.absolute, one.relative].map(value),
     fraction(toNumber(one.used)), one.ulp === null ? "–" : count(one.ulp),
-  ]), ["", ...Array(7).fill("number")]);
+  ]), ["index", ...Array(7).fill("number")]);
 }
 
 function checksOf(checks) {

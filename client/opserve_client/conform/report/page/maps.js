@@ -15,6 +15,7 @@ const SCALES = {
 };
 const MOST_TIMES = 100; // of the tolerance: where the scale of what is wrong ends
 const WIDTH_PX = 560, LEAST_CELL_PX = 3, MOST_CELL_PX = 26, MARKED_CELL_PX = 7, GAP_PX = 10;
+const PANEL_EDGES_PX = 38; // paddings and borders of a case's panel, and a map's frame
 const WRAPPED_CELLS = 64; // of a map with one row
 const MAP_TITLES = { plane: "Planes", position: "Positions", tap: "Taps of the kernel" };
 
@@ -40,16 +41,22 @@ function colour(used, scale) {
   return mixed(scale.wrong, Math.min(1, Math.log(used) / Math.log(MOST_TIMES)));
 }
 
+/** Width for a map: that of the case's panel, so that no cell is out of sight in a narrow window. */
+function mapWidth() {
+  return Math.min(WIDTH_PX, document.querySelector(".panes").clientWidth - PANEL_EDGES_PX);
+}
+
 /** Where the cells of a map stand: the last two axes make panels, the axes before them count panels. */
 function layoutOf(map) {
+  const room = mapWidth();
   const shape = [...map.shape];
   const across = shape.pop();
   const down = shape.pop() ?? 1;
   const panels = shape.reduce((product, size) => product * size, 1);
-  const wrap = down === 1 && panels === 1 ? Math.min(across, WRAPPED_CELLS) : across;
+  const wrap = down === 1 && panels === 1 ? Math.min(across, WRAPPED_CELLS, Math.floor(room / MARKED_CELL_PX)) : across;
   const lines = down === 1 && panels === 1 ? Math.ceil(across / wrap) : down;
-  const cell = Math.max(LEAST_CELL_PX, Math.min(MOST_CELL_PX, Math.floor(WIDTH_PX / wrap)));
-  const abreast = Math.max(1, Math.min(panels, Math.floor(WIDTH_PX / (wrap * cell + GAP_PX))));
+  const cell = Math.max(LEAST_CELL_PX, Math.min(MOST_CELL_PX, Math.floor(room / wrap)));
+  const abreast = Math.max(1, Math.min(panels, Math.floor((room + GAP_PX) / (wrap * cell + GAP_PX))));
   const stacked = Math.ceil(panels / abreast);
   return {
     wrap, lines, cell, panels, abreast, perPanel: down * across,
@@ -139,7 +146,7 @@ function mapTitle(map) {
 
 /** A map with its title, its reading line, and keys and pointer that move over its cells. */
 function heatMap(map) {
-  const layout = layoutOf(map);
+  let layout = layoutOf(map);
   const wrong = map.values.filter((used) => !(toNumber(used) <= 1)).length;
   const canvas = make("canvas", {
     tabindex: "0", role: "img",
@@ -162,7 +169,10 @@ function heatMap(map) {
     const next = cursor === null ? 0 : cursor + steps[event.key];
     if (next >= 0 && next < map.values.length) read(next);
   });
-  canvas.redraw = () => drawMap(canvas, map, layout, cursor);
+  canvas.redraw = () => {
+    layout = layoutOf(map);
+    drawMap(canvas, map, layout, cursor);
+  };
   canvas.redraw();
   return make("figure", { class: "map" }, make("figcaption", {}, mapTitle(map)),
     make("div", { class: "wide" }, canvas), axesHint(map), reading);

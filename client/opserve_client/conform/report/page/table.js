@@ -1,6 +1,5 @@
 // The table of cases: only the rows in sight exist.
 
-const ROW_PX = 34; // as --row in page.css
 const SPARE_ROWS = 8; // beyond what is in sight, so that scrolling shows no gap
 const PRINTED_ROWS = 200;
 const COLUMNS = [
@@ -28,6 +27,11 @@ let shown = []; // rows that pass the filters, in order
 let active = 0; // place in shown that the keys move
 let openId = null;
 let printing = false;
+
+/** Height of a row: a narrow window has rows of several lines, so that each reason can be read. */
+function rowHeight() {
+  return Number.parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row"));
+}
 
 function statusBadge(status) {
   return make("span", { class: `badge ${status}` }, `${SIGNS[status] ?? "•"} ${status}`);
@@ -61,11 +65,12 @@ function drawHead(sort) {
 }
 
 function drawRows() {
-  const top = Math.max(0, grid.scrollTop - ROW_PX);
-  const first = printing ? 0 : Math.max(0, Math.floor(top / ROW_PX) - SPARE_ROWS);
-  const fits = printing ? PRINTED_ROWS : Math.ceil(grid.clientHeight / ROW_PX) + 2 * SPARE_ROWS;
-  space.style.height = printing ? "auto" : `${shown.length * ROW_PX}px`;
-  drawn.style.transform = printing ? "none" : `translateY(${first * ROW_PX}px)`;
+  const height = rowHeight();
+  const top = Math.max(0, grid.scrollTop - height);
+  const first = printing ? 0 : Math.max(0, Math.floor(top / height) - SPARE_ROWS);
+  const fits = printing ? PRINTED_ROWS : Math.ceil(grid.clientHeight / height) + 2 * SPARE_ROWS;
+  space.style.height = printing ? "auto" : `${shown.length * height}px`;
+  drawn.style.transform = printing ? "none" : `translateY(${first * height}px)`;
   drawn.replaceChildren(...shown.slice(first, first + fits).map((row, step) => drawRow(row, first + step)));
   grid.setAttribute("aria-rowcount", shown.length + 1);
   const focused = document.getElementById(`row-${active}`);
@@ -87,11 +92,12 @@ function drawRow(row, place) {
 /** Moves the keys' row, and into sight. */
 function activate(place) {
   active = Math.max(0, Math.min(shown.length - 1, place));
-  const top = active * ROW_PX;
-  const head = ROW_PX;
+  const height = rowHeight();
+  const top = active * height;
+  const head = document.getElementById("head").offsetHeight;
   if (top < grid.scrollTop) grid.scrollTop = top;
-  else if (top + head + ROW_PX > grid.scrollTop + grid.clientHeight) {
-    grid.scrollTop = top + head + ROW_PX - grid.clientHeight;
+  else if (top + head + height > grid.scrollTop + grid.clientHeight) {
+    grid.scrollTop = top + head + height - grid.clientHeight;
   }
   drawRows();
 }
@@ -105,7 +111,7 @@ function showRows(rows) {
 }
 
 grid.addEventListener("scroll", () => requestAnimationFrame(drawRows), { passive: true });
-addEventListener("resize", drawRows);
+addEventListener("resize", () => { drawRows(); redrawMaps(); });
 for (const [event, held] of [["beforeprint", true], ["afterprint", false]]) {
   addEventListener(event, () => { printing = held; drawRows(); redrawMaps(); });
 }
