@@ -46,6 +46,7 @@ UNITS = {
     "no_keys": "true or false",
     "shared_memory": "true or false",
     "log_level": "name",
+    "log_format": "name",
     "store_url": "URL",
     "identity_issuers": "JSON list",
     "devices": "JSON list",

@@ -7,11 +7,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
 from rich.console import Console
 from rich.table import Table
+from typer.core import TyperCommand
+from typing_extensions import override
 
 from opserve_client import cli_admin, cli_keys, cli_tenants, cli_top
 from opserve_client._sync.client import DEFAULT_ADDRESS
@@ -22,12 +25,20 @@ from opserve_client.cli_connection import (
     DocumentedRules,
     connected,
 )
-from opserve_client.cli_rows import printable
+from opserve_client.cli_rows import AsJson, named_like, printable, show_json
 from opserve_client.errors import OpserveError
-from opserve_client.files import FileError, read_arguments, read_tensors, run_file, write_tensors
+from opserve_client.files import (
+    RESULTS_SUFFIX,
+    FileError,
+    read_arguments,
+    read_tensors,
+    run_file,
+    write_tensors,
+)
 from opserve_client.operator_pages import show_all, show_one
 from opserve_client.private_service import require_server
 from opserve_client.rule_warnings import DocumentedRuleWarning
+from opserve_client.wire.json_messages import to_full_json
 from opserve_kernels.status import ExitStatus
 
 app = typer.Typer(
@@ -35,7 +46,6 @@ app = typer.Typer(
     cls=ConnectedGroup,
     help="Run Huawei CANN convolution-backward operators on virtual devices.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 _CALL_HELP = (
@@ -46,13 +56,8 @@ _ARGUMENTS_HELP = (
     "JSON file with the arguments; dtypes are the vendor's names (FLOAT, FLOAT16, BF16) or NumPy's "
     "(float32, float16, bfloat16)."
 )
-app.add_typer(cli_tenants.tenants, name="tenant")
-app.add_typer(cli_tenants.quotas, name="quota")
-app.add_typer(cli_keys.keys, name="key")
-app.add_typer(cli_keys.certificates, name="certificate")
-app.add_typer(cli_keys.identities, name="identity")
-for command in (cli_admin.usage, cli_admin.audit, cli_admin.who, cli_admin.release, cli_top.top):
-    app.command()(command)
+_SERVICE, _CALLS, _VERDICTS, _TEAMS = "Service", "Calls", "Verdicts", "Administration"
+"""Panels of the help, in their order."""
 
 
 def main() -> None:
@@ -81,7 +86,7 @@ def options(
         raise typer.Exit
 
 
-@app.command()
+@app.command(rich_help_panel=_SERVICE)
 def serve(
     grpc_address: Annotated[
         str | None, typer.Option(help="HOST:PORT of the gRPC API; port 0 means a free port.")
@@ -112,13 +117,13 @@ def serve(
     _become("opserve_server", {k: str(v) for k, v in settings.items() if v is not None})
 
 
-@app.command()
+@app.command(rich_help_panel=_SERVICE)
 def warmup() -> None:
     """Compile the kernels ahead of the first start of a service, unless they are compiled."""
     _become("opserve_server.warmup", {})
 
 
-@app.command()
+@app.command(rich_help_panel=_SERVICE)
 def bootstrap(
     store: Annotated[
         str | None, typer.Option(help="URL of the store; the default is OPSERVE_STORE_URL.")
@@ -129,8 +134,8 @@ def bootstrap(
         bool,
         typer.Option(
             "--force",
-            help="Create a key although the store has administrators; revokes the last key that "
-            "this command created.",
+            help="Create a key although the store has administrators, and revoke the last key that "
+            "this command created. Default: the command fails where a key can administer.",
         ),
     ] = False,
 ) -> None:
@@ -146,45 +151,55 @@ def _become(module: str, settings: Mapping[str, str], arguments: Sequence[str] =
     os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  the same interpreter
 
 
-@app.command()
-def devices(context: typer.Context, address: Address = DEFAULT_ADDRESS) -> None:
+@app.command(rich_help_panel=_CALLS)
+def devices(
+    context: typer.Context, *, as_json: AsJson = False, address: Address = DEFAULT_ADDRESS
+) -> None:
     """Show the devices of a service."""
+    with connected(context, address) as client:
+        found = client.list_devices()
+    if as_json:
+        show_json([to_full_json(device) for device in found])
+        return
     table = Table(box=None, padding=(0, 1), collapse_padding=True)
     for column in ("device", "profile", "ready", "sessions", "free / memory\nMiB", "operators"):
         table.add_column(column, no_wrap=True)
-    with connected(context, address) as client:
-        for device in client.list_devices():
-            free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20
-            table.add_row(
-                device.name,
-                device.profile,
-                "yes" if device.ready else "no",
-                str(device.sessions),
-                f"{free} / {memory}",
-                "\n".join(device.operators),
-            )
+    for device in found:
+        free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20
+        table.add_row(
+            device.name,
+            device.profile,
+            "yes" if device.ready else "no",
+            str(device.sessions),
+            f"{free} / {memory}",
+            "\n".join(device.operators),
+        )
     Console().print(table)
 
 
-@app.command()
+@app.command(rich_help_panel=_CALLS)
 def operators(
     context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(help="Call or name of one operator: aclnnIm2colBackward, im2col_backward."),
     ] = "",
+    *,
+    as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show all operators of a service, or one with its parameters, profiles, limits and errors."""
     with connected(context, address) as client:
         described = client.list_operators(name)
-    if name:
+    if as_json:
+        show_json([to_full_json(operator) for operator in described])
+    elif name:
         show_one(described[0])
     else:
         show_all(described)
 
 
-@app.command()
+@app.command(rich_help_panel=_CALLS)
 def run(  # noqa: PLR0913  # arguments of the command
     context: typer.Context,
     call: Annotated[str, typer.Argument(help=_CALL_HELP)],
@@ -192,11 +207,20 @@ def run(  # noqa: PLR0913  # arguments of the command
     tensors: Annotated[
         Path, typer.Argument(metavar="TENSORS.npz", help="Arrays of the call: .npz or .npy.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="File for the results, .npz.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            callback=named_like(RESULTS_SUFFIX),
+            help="Write the results to this .npz file, an array for each output.",
+        ),
+    ],
     address: Address = DEFAULT_ADDRESS,
     *,
     accuracy: Accuracy = "direct",
     documented_rules: DocumentedRules = "error",
+    as_json: AsJson = False,
 ) -> None:
     """Run one operator on arrays in files."""
     request = read_arguments(arguments)
@@ -213,19 +237,47 @@ def run(  # noqa: PLR0913  # arguments of the command
     for one in broken:
         typer.echo(f"opserve: warning: {one.message}", err=True)
     dtypes = write_tensors(output, results)
+    shapes = {name: list(array.shape) for name, array in results.items()}
+    _show_outputs(shapes, dtypes, as_json=as_json)
+
+
+def _show_outputs(
+    shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str], *, as_json: bool
+) -> None:
+    if as_json:
+        show_json([{"output": n, "shape": s, "dtype": dtypes[n]} for n, s in shapes.items()])
+        return
     table = Table("output", "shape", "dtype")
-    for name, array in results.items():
-        table.add_row(name, str(list(array.shape)), dtypes[name])
+    for name, shape in shapes.items():
+        table.add_row(name, str(shape), dtypes[name])
     Console().print(table)
 
 
+class _Conform(TyperCommand):
+    """`opserve conform`, whose commands are imported when they run or are completed."""
+
+    @override
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        from opserve_client.conform import command_line  # noqa: PLC0415  slow, as below
+
+        command: Any = typer.main.get_command(command_line.app)
+        arguments = list(ctx.args)
+        if arguments:
+            command = command.commands.get(arguments.pop(0), command)
+        inner = command.make_context("conform", arguments, parent=ctx, resilient_parsing=True)
+        found: list[Any] = command.shell_complete(inner, incomplete)
+        return found
+
+
 @app.command(
+    cls=_Conform,
+    rich_help_panel=_VERDICTS,
     context_settings={
         "allow_extra_args": True,
         "allow_interspersed_args": False,
         "ignore_unknown_options": True,
         "help_option_names": [],
-    }
+    },
 )
 def conform(context: typer.Context) -> None:
     """Run kernels on conformance cases and judge the results; see `opserve conform --help`."""
@@ -234,9 +286,21 @@ def conform(context: typer.Context) -> None:
     command_line.main(context.args, context.obj)
 
 
-@app.command()
+@app.command(rich_help_panel=_CALLS)
 def demo() -> None:
     """Train a small network on handwritten digits with a service that the command starts."""
     from opserve_client import demo as demonstration  # noqa: PLC0415  needs the extra [demo]
 
     raise typer.Exit(demonstration.main())
+
+
+for command in (cli_admin.usage, cli_admin.audit, cli_admin.who, cli_admin.release, cli_top.top):
+    app.command(rich_help_panel=_TEAMS)(command)
+for group, name in (
+    (cli_tenants.tenants, "tenant"),
+    (cli_tenants.quotas, "quota"),
+    (cli_keys.keys, "key"),
+    (cli_keys.certificates, "certificate"),
+    (cli_keys.identities, "identity"),
+):
+    app.add_typer(group, name=name, rich_help_panel=_TEAMS)

@@ -11,14 +11,14 @@ from opserve.v1.admin_service_pb2 import AuditEntry
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_keys import AnyName
-from opserve_client.cli_rows import Output, OutputFormat, Row, moment, show
+from opserve_client.cli_rows import AsCsv, AsJson, Row, moment, show
 from opserve_client.errors import invalid_parameter
 
 _PAGE = 1000
 """Most entries of the audit that a service returns in one call."""
 
 
-def usage(
+def usage(  # noqa: PLR0913  # options of the command
     context: typer.Context,
     tenant: AnyName = "",
     first_day: Annotated[
@@ -26,14 +26,16 @@ def usage(
         typer.Option(help="First day in UTC, 2026-11-21; the default is 6 days before the last."),
     ] = "",
     last_day: Annotated[str, typer.Option(help="Last day in UTC; the default is today.")] = "",
-    output: Output = OutputFormat.TABLE,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show device time in seconds by day, tenant and profile."""
     with connected(context, address) as client:
         found = client.admin.list_usage(tenant, first_day=first_day, last_day=last_day)
     columns = ("day", "tenant", "profile", "device_s", "calls")
-    show(_rows(found, columns), columns=columns, output=output)
+    show(_rows(found, columns), columns=columns, as_json=as_json, as_csv=as_csv)
 
 
 def audit(  # noqa: PLR0913  # options of the command
@@ -53,7 +55,8 @@ def audit(  # noqa: PLR0913  # options of the command
         str, typer.Option(help="End of the time span in UTC, exclusive; same formats.")
     ] = "",
     limit: Annotated[int, typer.Option(min=1, help="Greatest number of entries.")] = 100,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show calls of administration and rejected calls, newest first."""
@@ -74,20 +77,26 @@ def audit(  # noqa: PLR0913  # options of the command
             cursor = page.cursor
             if not cursor:
                 break
-    times = [{"at": moment(entry.at)} for entry in entries]
-    rows = [{**row, **time} for row, time in zip(_rows(entries, _AUDIT), times, strict=True)]
-    show(rows, columns=_AUDIT, output=output)
+    rows = _audit_rows(entries)
+    show(rows, columns=_AUDIT, as_json=as_json, as_csv=as_csv)
 
 
 def who(
     context: typer.Context,
     tenant: AnyName = "",
-    output: Output = OutputFormat.TABLE,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show the open sessions with their tenants."""
     with connected(context, address) as client:
-        show(_rows(client.admin.list_sessions(tenant), _WHO), columns=_WHO, output=output)
+        show(
+            _rows(client.admin.list_sessions(tenant), _WHO),
+            columns=_WHO,
+            as_json=as_json,
+            as_csv=as_csv,
+        )
 
 
 def release(
@@ -95,7 +104,12 @@ def release(
     session: Annotated[str, typer.Argument(help="Id of a session, from `opserve who`.")],
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="End the session although it has unfinished work.")
+        bool,
+        typer.Option(
+            "--force",
+            help="End the session although it has unfinished work, which is lost. Default: the "
+            "service rejects that.",
+        ),
     ] = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
@@ -116,6 +130,11 @@ _AUDIT = (
 
 def _rows(messages: Iterable[Message], columns: Sequence[str]) -> list[Row]:
     return [{name: getattr(message, name) for name in columns} for message in messages]
+
+
+def _audit_rows(entries: Sequence[AuditEntry]) -> list[Row]:
+    rows = zip(_rows(entries, _AUDIT), entries, strict=True)
+    return [{**row, "at": moment(entry.at)} for row, entry in rows]
 
 
 def _time(parameter: str, given: str) -> float | None:

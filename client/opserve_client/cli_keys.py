@@ -8,7 +8,7 @@ import typer
 from opserve.v1.admin_service_pb2 import Certificate, Key, TrustedIdentity
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
-from opserve_client.cli_rows import Output, OutputFormat, Row, moment, show
+from opserve_client.cli_rows import AsCsv, AsJson, Row, moment, show
 from opserve_client.cli_tenants import Force, Name
 
 keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of tenants.")
@@ -42,34 +42,43 @@ def create_key(  # noqa: PLR0913  # options of the command
     days: Annotated[
         float | None, typer.Option(help="Days until the key expires; the default is never.")
     ] = None,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Create an API key and show it once; as a table, standard output has the key alone."""
+    """Create an API key and show it once, alone on standard output."""
     lifetime_s = None if days is None else days * _DAY_S
     with connected(context, address) as client:
         made = client.admin.create_key(
             tenant, principal, scopes=scopes or OPERATE, lifetime_s=lifetime_s
         )
-    if output is OutputFormat.TABLE:
+    if as_json or as_csv:
+        row = {**_key(made.key), "key": made.text}
+        show([row], columns=[*_KEY, "key"], as_json=as_json, as_csv=as_csv)
+    else:
         sys.stderr.write(
             f"Key {made.key.id} of {tenant}/{principal}. Save it: it is not shown again.\n"
         )
         typer.echo(made.text)
-    else:
-        show([{**_key(made.key), "key": made.text}], columns=[*_KEY, "key"], output=output)
 
 
 @keys.command("list")
 def list_keys(
     context: typer.Context,
     tenant: AnyName = "",
-    output: Output = OutputFormat.TABLE,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show keys, with revoked and expired ones."""
     with connected(context, address) as client:
-        show([_key(key) for key in client.admin.list_keys(tenant)], columns=_KEY, output=output)
+        show(
+            [_key(key) for key in client.admin.list_keys(tenant)],
+            columns=_KEY,
+            as_json=as_json,
+            as_csv=as_csv,
+        )
 
 
 @keys.command("revoke")
@@ -78,12 +87,18 @@ def revoke_key(
     key: Annotated[str, typer.Argument(help="Id of the key, from `opserve key list`.")],
     *,
     force: Force = False,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Revoke a key: the service rejects it from now on."""
     with connected(context, address) as client:
-        show([_key(client.admin.revoke_key(key, force=force))], columns=_KEY, output=output)
+        show(
+            [_key(client.admin.revoke_key(key, force=force))],
+            columns=_KEY,
+            as_json=as_json,
+            as_csv=as_csv,
+        )
 
 
 @certificates.command("add")
@@ -97,7 +112,8 @@ def add_certificate(  # noqa: PLR0913  # options of the command
     principal: Principal,
     *,
     scopes: Scopes = None,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Assign a client certificate to a tenant."""
@@ -105,20 +121,22 @@ def add_certificate(  # noqa: PLR0913  # options of the command
         added = client.admin.add_certificate(
             subject, tenant=tenant, principal=principal, scopes=scopes or OPERATE
         )
-    show([_certificate(added)], columns=_CERTIFICATE, output=output)
+    show([_certificate(added)], columns=_CERTIFICATE, as_json=as_json, as_csv=as_csv)
 
 
 @certificates.command("list")
 def list_certificates(
     context: typer.Context,
     tenant: AnyName = "",
-    output: Output = OutputFormat.TABLE,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show client certificates."""
     with connected(context, address) as client:
         rows = [_certificate(one) for one in client.admin.list_certificates(tenant)]
-    show(rows, columns=_CERTIFICATE, output=output)
+    show(rows, columns=_CERTIFICATE, as_json=as_json, as_csv=as_csv)
 
 
 @certificates.command("remove")
@@ -151,7 +169,8 @@ def add_identity(  # noqa: PLR0913  # options of the command
         typer.Option("--claim", help="Claim that a token must have, NAME=VALUE; repeat."),
     ],
     scopes: Scopes = None,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Trust ID tokens of a CI system that have these claims."""
@@ -165,20 +184,22 @@ def add_identity(  # noqa: PLR0913  # options of the command
             principal=principal,
             scopes=scopes or OPERATE,
         )
-    show([_identity(added)], columns=_IDENTITY, output=output)
+    show([_identity(added)], columns=_IDENTITY, as_json=as_json, as_csv=as_csv)
 
 
 @identities.command("list")
 def list_identities(
     context: typer.Context,
     tenant: AnyName = "",
-    output: Output = OutputFormat.TABLE,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show trusted identities."""
     with connected(context, address) as client:
         rows = [_identity(one) for one in client.admin.list_identities(tenant)]
-    show(rows, columns=_IDENTITY, output=output)
+    show(rows, columns=_IDENTITY, as_json=as_json, as_csv=as_csv)
 
 
 @identities.command("remove")

@@ -7,10 +7,10 @@ look like formulas, which are quoted for spreadsheets.
 import csv
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from io import StringIO
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
@@ -25,27 +25,60 @@ UNBOUNDED = 10_000
 """Width of output that is no terminal, in characters: its lines are never folded."""
 
 
-class OutputFormat(StrEnum):
-    """Formats of rows."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
-Output = Annotated[OutputFormat, typer.Option("--output", help="Format of the output.")]
+def _one_format(context: typer.Context, value: bool) -> bool:  # noqa: FBT001  # typer's call
+    """Rejects the second of two formats before the command runs."""
+    if value and (context.params.get("as_json") or context.params.get("as_csv")):
+        raise typer.BadParameter("--json and --csv exclude each other.")
+    return value
 
 
-def show(rows: Sequence[Row], *, columns: Sequence[str], output: OutputFormat) -> None:
-    """Writes the given columns of rows to standard output."""
-    match output:
-        case OutputFormat.TABLE:
-            width = None if sys.stdout.isatty() else UNBOUNDED
-            Console(markup=False, highlight=False, width=width).print(table(rows, columns))
-        case OutputFormat.JSON:
-            typer.echo(_json([{name: row[name] for name in columns} for row in rows]))
-        case OutputFormat.CSV:
-            typer.echo(_csv(rows, columns), nl=False)
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        callback=_one_format,
+        help="Print one JSON document on standard output, and nothing else there.",
+    ),
+]
+AsCsv = Annotated[
+    bool,
+    typer.Option(
+        "--csv",
+        callback=_one_format,
+        help="Print the rows as CSV on standard output, below a line of column names.",
+    ),
+]
+
+
+def named_like(suffix: str) -> Callable[[Path], Path]:
+    """Returns a check of an option: the file's name must end in a suffix, such as ".npz"."""
+
+    def checked(path: Path) -> Path:
+        if path.suffix != suffix:
+            raise typer.BadParameter(f"given {path}, allowed a name that ends in {suffix}.")
+        return path
+
+    return checked
+
+
+def show(
+    rows: Sequence[Row], *, columns: Sequence[str], as_json: bool = False, as_csv: bool = False
+) -> None:
+    """Writes the given columns of rows to standard output, as a table by default."""
+    if as_json:
+        show_json([{name: row[name] for name in columns} for row in rows])
+    elif as_csv:
+        typer.echo(_csv(rows, columns), nl=False)
+    else:
+        width = None if sys.stdout.isatty() else UNBOUNDED
+        Console(markup=False, highlight=False, width=width).print(table(rows, columns))
+
+
+def show_json(value: object) -> None:
+    """Writes a JSON document to standard output."""
+    # json.dumps escapes all characters outside ASCII and all control characters but this one.
+    text = json.dumps(value, allow_nan=False, indent=2)
+    typer.echo(text.replace("\x7f", "\\u007f"))
 
 
 def table(rows: Sequence[Row], columns: Sequence[str]) -> Table:
@@ -88,11 +121,6 @@ def _shown(cell: Cell) -> str:
             return f"{cell:.10g}" if cell.is_integer() else f"{cell:.6g}"
         case _:
             return printable(str(cell))
-
-
-def _json(rows: Sequence[Row]) -> str:
-    # json.dumps escapes all characters outside ASCII and all control characters but this one.
-    return json.dumps(rows, indent=2).replace("\x7f", "\\u007f")
 
 
 def _csv(rows: Sequence[Row], columns: Sequence[str]) -> str:

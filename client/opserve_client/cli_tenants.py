@@ -9,7 +9,7 @@ from opserve.v1.admin_service_pb2 import Tenant
 from opserve.v1.usage_service_pb2 import ResourceUse
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
-from opserve_client.cli_rows import Output, OutputFormat, Row, show
+from opserve_client.cli_rows import AsCsv, AsJson, Row, show
 from opserve_client.errors import invalid_parameter
 
 tenants = typer.Typer(no_args_is_help=True, help="Create, list, change and delete tenants.")
@@ -22,7 +22,11 @@ Name = Annotated[str, typer.Argument(help="Name of a tenant.")]
 Limits = Annotated[list[str] | None, typer.Option("--quota", help=_QUOTA_HELP)]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Apply the change although no administrator remains after it."),
+    typer.Option(
+        "--force",
+        help="Apply the change although no caller can administer the service after it. Default: "
+        "the service rejects such a change.",
+    ),
 ]
 Weight = Annotated[
     int | None, typer.Option(help="Share of a device relative to other tenants, 1 to 1000.")
@@ -40,7 +44,8 @@ def create_tenant(  # noqa: PLR0913  # options of the command
     weight: Weight = None,
     priority_limit: Priority = None,
     quota: Limits = None,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Add a tenant."""
@@ -49,28 +54,35 @@ def create_tenant(  # noqa: PLR0913  # options of the command
         made = client.admin.create_tenant(
             name, weight=weight, priority_limit=priority_limit, quota=limits
         )
-    _show_tenants([made], output)
+    _show_tenants([made], as_json=as_json, as_csv=as_csv)
 
 
 @tenants.command("list")
 def list_tenants(
-    context: typer.Context, output: Output = OutputFormat.TABLE, address: Address = DEFAULT_ADDRESS
+    context: typer.Context,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show all tenants."""
     with connected(context, address) as client:
-        _show_tenants(client.admin.list_tenants(), output)
+        _show_tenants(client.admin.list_tenants(), as_json=as_json, as_csv=as_csv)
 
 
 @tenants.command("show")
 def show_tenant(
     context: typer.Context,
     name: Name,
-    output: Output = OutputFormat.TABLE,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show one tenant."""
     with connected(context, address) as client:
-        _show_tenants([client.admin.get_tenant(name).tenant], output)
+        found = client.admin.get_tenant(name).tenant
+    _show_tenants([found], as_json=as_json, as_csv=as_csv)
 
 
 @tenants.command("update")
@@ -86,7 +98,8 @@ def update_tenant(  # noqa: PLR0913  # options of the command
     ] = None,
     quota: Limits = None,
     force: Force = False,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Change the given properties of a tenant."""
@@ -99,7 +112,7 @@ def update_tenant(  # noqa: PLR0913  # options of the command
             quota=_limits(quota or []),
             force=force,
         )
-    _show_tenants([changed], output)
+    _show_tenants([changed], as_json=as_json, as_csv=as_csv)
 
 
 @tenants.command("delete")
@@ -117,38 +130,41 @@ def show_quota(
     tenant: Annotated[
         str, typer.Argument(help="Name of a tenant; the default is the caller's.")
     ] = "",
-    output: Output = OutputFormat.TABLE,
+    *,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show the limit and the current use of each resource of a tenant."""
     with connected(context, address) as client:
         uses = client.admin.get_tenant(tenant).uses if tenant else client.get_usage().uses
-    show([_use(use) for use in uses], columns=_USE, output=output)
+    show([_use(use) for use in uses], columns=_USE, as_json=as_json, as_csv=as_csv)
 
 
 @quotas.command("set")
-def set_quota(
+def set_quota(  # noqa: PLR0913  # options of the command
     context: typer.Context,
     tenant: Name,
     limits: Annotated[list[str], typer.Argument(metavar="RESOURCE=LIMIT...", help=_QUOTA_HELP)],
     *,
     force: Force = False,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Set limits of a tenant; other limits stay."""
     with connected(context, address) as client:
         client.admin.update_tenant(tenant, quota=_limits(limits), force=force)
         uses = client.admin.get_tenant(tenant).uses
-    show([_use(use) for use in uses], columns=_USE, output=output)
+    show([_use(use) for use in uses], columns=_USE, as_json=as_json, as_csv=as_csv)
 
 
 _TENANT = ("name", "weight", "priority_limit", "disabled", "quota")
 _USE = ("resource", "limit", "use", "refusals")
 
 
-def _show_tenants(found: Iterable[Tenant], output: OutputFormat) -> None:
-    show([_tenant(tenant) for tenant in found], columns=_TENANT, output=output)
+def _show_tenants(found: Iterable[Tenant], *, as_json: bool, as_csv: bool) -> None:
+    show([_tenant(tenant) for tenant in found], columns=_TENANT, as_json=as_json, as_csv=as_csv)
 
 
 def _tenant(tenant: Tenant) -> Row:

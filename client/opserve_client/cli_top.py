@@ -11,7 +11,7 @@ from rich.live import Live
 from opserve.v1.admin_service_pb2 import GetActivityResponse, TenantActivity
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
-from opserve_client.cli_rows import UNBOUNDED, Row, table
+from opserve_client.cli_rows import UNBOUNDED, AsJson, Row, show_json, table
 
 _DEVICE = ("device", "profile", "ready", "sessions", "free_mib", "memory_mib")
 _TENANT = (
@@ -28,14 +28,19 @@ def top(
         bool, typer.Option("--once", help="Show the current activity once, and exit.")
     ] = False,
     interval_s: Annotated[float, typer.Option(min=0.5, help="Seconds between two updates.")] = 5.0,
+    as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Show the activity of devices and tenants until Ctrl-C.
 
-    device_s is the device time of today, in seconds. The service audits each update.
+    device_s is the device time of today, in seconds. The service audits each update. --json shows
+    the activity once.
     """
     with connected(context, address) as client:
         seen = client.admin.get_activity()
+        if as_json:
+            show_json({"devices": device_rows(seen), "tenants": tenant_rows(seen, None)})
+            return
         if once:
             console = Console(markup=False, highlight=False)
             console.print(page(seen, None), width=None if console.is_terminal else UNBOUNDED)

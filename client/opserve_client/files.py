@@ -17,6 +17,8 @@ from opserve_client.operators import OPERATORS, OperatorClass, infer_outputs, pl
 from opserve_client.tensors import Array, OutputArgument
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
+RESULTS_SUFFIX = ".npz"
+"""Suffix of files with the results of a call."""
 _NUMPY_NAMES = frozenset(dtype.name for dtype in NUMPY_DTYPES.values())
 
 

@@ -92,7 +92,7 @@ def main() -> int:
     """Serves until SIGTERM or SIGINT; returns the exit status."""
     try:
         settings = settings_of_environment()
-        log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level, settings.log_format)
         settings = within_host_limits(settings)
         keep_freed_memory()
         sys.setswitchinterval(SWITCH_INTERVAL_S)

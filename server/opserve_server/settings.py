@@ -96,6 +96,7 @@ Folder = Annotated[Path, BeforeValidator(_a_folder)]
 StoreUrl = Annotated[SecretStr, AfterValidator(_a_store)]
 Tag = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Tags = dict[str, Annotated[list[Tag], Field(max_length=TAGS_LIMIT)]]
+LogFormat = Literal["auto", "text", "json"]
 Count = Annotated[int, Field(ge=1)]
 Bytes = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -132,6 +133,9 @@ class Settings(BaseSettings):
     """Whether clients on this host map the memory of their sessions instead of copying it."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level of logged messages: DEBUG, INFO, WARNING or ERROR."""
+    log_format: LogFormat = "auto"
+    """Format of log lines on standard error: text for people, json for programs; auto selects text
+    on a terminal and json elsewhere."""
 
     store_url: StoreUrl = Field(default_factory=_default_store)
     """Store of tenants, keys, usage, audit and runs of suites: sqlite:///file, or

@@ -9,7 +9,7 @@ import pytest
 from opserve.v1.admin_service_pb2 import GetActivityResponse, TenantActivity
 from opserve.v1.session_service_pb2 import Device
 from opserve.v1.usage_service_pb2 import ResourceUse
-from opserve_client.cli_rows import Cell, OutputFormat, Row, moment, printable, show
+from opserve_client.cli_rows import Cell, Row, moment, printable, show
 from opserve_client.cli_top import device_rows, tenant_rows
 
 ROWS: list[Row] = [
@@ -20,15 +20,15 @@ COLUMNS = ("name", "calls", "share", "on", "end")
 SPELLED = "a\\x1b[2J\\x9b\\u202e\\x7f\\nb"
 
 
-def written(form: OutputFormat, capture: pytest.CaptureFixture[str]) -> str:
-    show(ROWS, columns=COLUMNS, output=form)
+def written(capture: pytest.CaptureFixture[str], **form: bool) -> str:
+    show(ROWS, columns=COLUMNS, **form)
     return capture.readouterr().out
 
 
 def test_a_table_has_aligned_columns_and_spells_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert [line.rstrip() for line in written(OutputFormat.TABLE, capsys).splitlines()] == [
+    assert [line.rstrip() for line in written(capsys).splitlines()] == [
         "name  calls    share  on   end",
         "lab      12  33.3333  yes  -",
         f"=1+1      0        2  no   {SPELLED}",
@@ -36,7 +36,7 @@ def test_a_table_has_aligned_columns_and_spells_control_characters(
 
 
 def test_csv_has_no_formula_and_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = list(csv.reader(io.StringIO(written(OutputFormat.CSV, capsys))))
+    rows = list(csv.reader(io.StringIO(written(capsys, as_csv=True))))
     assert rows == [
         list(COLUMNS),
         ["lab", "12", "33.333333333", "True", ""],
@@ -47,14 +47,14 @@ def test_csv_has_no_formula_and_no_control_character(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r="])
 def test_no_cell_of_csv_begins_as_a_formula(start: str, capsys: pytest.CaptureFixture[str]) -> None:
     cells: list[Cell] = [f"{start}cmd|' /C calc'!A0", -1.5]
-    show([{"a": cell} for cell in cells], columns=["a"], output=OutputFormat.CSV)
+    show([{"a": cell} for cell in cells], columns=["a"], as_csv=True)
     _, row, number = csv.reader(io.StringIO(capsys.readouterr().out))
     assert row[0][0] not in "=+-@\t\r"
     assert number == ["-1.5"], "numbers are no text"
 
 
 def test_json_keeps_values_and_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
-    text = written(OutputFormat.JSON, capsys)
+    text = written(capsys, as_json=True)
     assert json.loads(text) == [dict(row) for row in ROWS]
     assert all(" " <= character <= "~" or character == "\n" for character in text)
 

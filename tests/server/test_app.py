@@ -137,7 +137,7 @@ Serve = Callable[..., tuple[int, str]]
 def serve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Serve]:
     """Serves in this process with settings; the exit status, and what stderr got."""
 
-    def log_nothing(_: str) -> None:
+    def log_nothing(*_: str) -> None:
         """The log is this process's, which other tests share."""
 
     def run(**settings: str) -> tuple[int, str]:

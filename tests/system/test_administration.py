@@ -86,7 +86,7 @@ class Operator:
 
     def rows(self, *arguments: str) -> list[dict[str, Any]]:
         """The rows of a command in JSON."""
-        rows: list[dict[str, Any]] = json.loads(self.output_of(*arguments, "--output", "json"))
+        rows: list[dict[str, Any]] = json.loads(self.output_of(*arguments, "--json"))
         return rows
 
 

@@ -20,7 +20,7 @@ from opserve_client.cli_connection import (
     ConnectionOptions,
     DocumentedRules,
 )
-from opserve_client.cli_rows import Output, OutputFormat, show
+from opserve_client.cli_rows import AsCsv, AsJson, show, show_json
 from opserve_client.conform.history import COLUMNS, PLACES, outcomes_at, run_in, runs_on, send
 from opserve_client.conform.options import (
     Execution,
@@ -32,7 +32,7 @@ from opserve_client.conform.options import (
     run_and_report,
     run_suite,
 )
-from opserve_client.conform.record import RecordError, read_record, record_path
+from opserve_client.conform.record import RecordError, read_record, record_path, result_form
 from opserve_client.conform.repro import SEARCHED, case_named, report_lines, snippet_of
 from opserve_client.conform.selection import chosen, suite_named
 from opserve_client.conform.show import show_comparison
@@ -47,6 +47,7 @@ from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.status import ExitStatus
 from opserve_kernels.verdict.judge_case import standards_of
+from opserve_kernels.verdict.vendor.grade import STANDARDS
 from opserve_kernels.verdict.verdict import GOOD
 
 app = typer.Typer(
@@ -67,7 +68,10 @@ SuiteName = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(help="Seed of the random inputs; the default is 0, or the seed in the file."),
+    typer.Option(
+        help="Seed of the random inputs, 0 to 2^63 - 1; equal seeds draw equal inputs. Default: 0, "
+        "or the seed in the suite's file."
+    ),
 ]
 Operators = Annotated[
     list[str] | None,
@@ -84,12 +88,18 @@ Patterns = Annotated[
 Server = Annotated[
     str,
     typer.Option(
-        help="Address of the service that computes expected values; by default the command starts "
-        "one."
+        help="Address of the service that computes expected values: HOST:PORT for gRPC, "
+        "http://HOST:PORT for REST; grpcs:// or https:// for TLS. It needs a device with the "
+        "profile reference. Default: the command starts a service, which ends with it."
     ),
 ]
 OfHistory = Annotated[
-    str, typer.Option("--server", help="Address of the service with the history.")
+    str,
+    typer.Option(
+        "--server",
+        help="Address of the service with the history: HOST:PORT for gRPC, http://HOST:PORT for "
+        "REST; grpcs:// or https:// for TLS. No default; runs in folders need no service.",
+    ),
 ]
 TargetName = Annotated[str, typer.Option("--target", help=f"Implementation to test: {FORMS}.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Number of processes that run cases.")]
@@ -117,9 +127,6 @@ History = Annotated[
 ]
 Place = Annotated[str, typer.Argument(help=f"A run: {PLACES}.")]
 Junit = Annotated[Path | None, typer.Option(help="Write the results to this JUnit XML file.")]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the summary as JSON on standard output.")
-]
 Report = Annotated[Path | None, typer.Option(help="Write the report to this HTML file.")]
 Metrics = Annotated[
     Path | None, typer.Option(help="Write the counts to this OpenMetrics text file.")
@@ -134,12 +141,19 @@ Github = Annotated[
 Reported = Annotated[
     list[str] | None,
     typer.Option(
-        "--standard", help="Also report whether outputs meet this standard; repeat for several."
+        "--standard",
+        help="Also report whether each output meets this standard; repeat for several. Default: "
+        f"none. Standards: {', '.join(STANDARDS)}.",
     ),
 ]
 Gates = Annotated[
     list[str] | None,
-    typer.Option("--gate", help="Fail outputs that do not meet this standard; repeat for several."),
+    typer.Option(
+        "--gate",
+        help="Fail each output that does not meet this standard, one of those of --standard; "
+        "repeat for several. A standard without numbers for an output fails nothing. Default: "
+        "none, so that the layers of the verdict decide alone.",
+    ),
 ]
 
 
@@ -184,7 +198,7 @@ def run(  # noqa: PLR0913  options of the command
     report: Report = None,
     metrics: Metrics = None,
     badge: Badge = None,
-    json: AsJson = False,
+    as_json: AsJson = False,
     github: Github = False,
 ) -> None:
     """Run a target on the cases of a suite and judge the results."""
@@ -198,7 +212,7 @@ def run(  # noqa: PLR0913  options of the command
         session_options=SessionOptions(accuracy=accuracy, documented_rules=documented_rules),
     )
     files = Files(junit=junit, report=report, metrics=metrics, badge=badge)
-    outputs = Outputs(files=files, json=json, github=github)
+    outputs = Outputs(files=files, json=as_json, github=github)
     raise typer.Exit(run_and_report(options, outputs, context.obj))
 
 
@@ -220,7 +234,7 @@ def verify(  # noqa: PLR0913  options of the command
     history: History = "",
     junit: Junit = None,
     report: Report = None,
-    json: AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Judge outputs in files; `opserve conform cases --inputs` writes the inputs for them."""
     options = Options(
@@ -234,23 +248,28 @@ def verify(  # noqa: PLR0913  options of the command
         prior=PriorResults(known_failures=known_failures, baseline=baseline),
     )
     files = Files(junit=junit, report=report)
-    raise typer.Exit(run_and_report(options, Outputs(files=files, json=json), context.obj))
+    raise typer.Exit(run_and_report(options, Outputs(files=files, json=as_json), context.obj))
 
 
 @app.command()
-def cases(
+def cases(  # noqa: PLR0913  options of the command
     *,
     suite: SuiteName = "standard",
     seed: Seed = None,
     operator: Operators = None,
     match: Patterns = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write the definitions of the cases to this file.")
+        Path | None,
+        typer.Option(
+            help="Write the definitions of the cases to this file, as JSON lines that --suite "
+            "accepts. Default: show a line for each case."
+        ),
     ] = None,
     inputs: Annotated[
         Path | None,
         typer.Option(help="Write the inputs (ID.npz) and definition (ID.json) of each case here."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the cases of a suite, or write their definitions or inputs to files."""
     whole = suite_named(suite, seed)
@@ -262,7 +281,9 @@ def cases(
         inputs.mkdir(parents=True, exist_ok=True)
         for case in part.cases:
             write_case(case, whole.seed, inputs)
-    if output is None and inputs is None:
+    if as_json:
+        show_json([case.to_json() for case in part.cases])
+    elif output is None and inputs is None:
         for case in part.cases:
             typer.echo(f"{case.id}  {case.expect}  {' '.join((*case.tags, case.source))}".rstrip())
 
@@ -274,12 +295,17 @@ def compare_runs(
     now: Place,
     *,
     server: OfHistory = "",
-    json: AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Compare a run with an earlier one: new failures, newly skipped cases, drifts."""
+    """Compare a run with an earlier one: new failures, newly skipped cases, drifts.
+
+    Each run is a folder with a record, a record file, or service:RUN of --server. A drift is a
+    largest error that grew, as a fraction of its tolerance. The exit status is 1 if a case newly
+    fails or is newly skipped, and 2 if a run cannot be read.
+    """
     access = Access(address=server, connection=context.obj)
     comparison = compare(*(outcomes_at(place, access) for place in (before, now)))
-    show_comparison(comparison, as_json=json)
+    show_comparison(comparison, as_json=as_json)
     raise typer.Exit(comparison.exit_code)
 
 
@@ -303,6 +329,7 @@ def baseline(
     *,
     server: OfHistory,
     history: History = "",
+    as_json: AsJson = False,
 ) -> None:
     """Name a run of the service, or move a name to it.
 
@@ -313,7 +340,10 @@ def baseline(
         run = send(read_record(record_path(Path(place))), history, access).id
     with access.client() as client:
         named = client.conformance.set_baseline(name, run)
-    typer.echo(f"{named.name} is run {named.run}")
+    if as_json:
+        show_json({"name": named.name, "run": named.run})
+    else:
+        typer.echo(f"{named.name} is run {named.run}")
 
 
 @app.command()
@@ -335,11 +365,12 @@ def runs(
     *,
     server: OfHistory,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Greatest number of runs.")] = 20,
-    output: Output = OutputFormat.TABLE,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show the runs in the history of a service, newest first."""
     access = Access(address=server, connection=context.obj)
-    show(runs_on(target, access, limit), columns=COLUMNS, output=output)
+    show(runs_on(target, access, limit), columns=COLUMNS, as_json=as_json, as_csv=as_csv)
 
 
 @app.command()
@@ -360,6 +391,7 @@ def repro(  # noqa: PLR0913  options of the command
     snippet: Annotated[
         Path | None, typer.Option(help="Write a Python program that runs the case to this file.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run one case again and show all details of its verdict."""
     found, drawn_by = case_named(case, (suite,) if suite else SEARCHED, seed)
@@ -373,7 +405,10 @@ def repro(  # noqa: PLR0913  options of the command
     )
     alone = Suite(name=suite or "repro", seed=drawn_by, cases=(found,))
     (result,) = run_suite(options, alone, alone.cases, context.obj).results
-    typer.echo("\n".join(report_lines(result)))
+    if as_json:
+        show_json(result_form(result))
+    else:
+        typer.echo("\n".join(report_lines(result)))
     if snippet is not None:
         snippet.write_text(snippet_of(result, drawn_by), encoding="utf-8")
     is_good = result.verdict.status in GOOD

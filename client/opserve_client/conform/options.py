@@ -162,7 +162,7 @@ def run_and_report(options: Options, outputs: Outputs, connection: ConnectionOpt
     show_summary(summary, as_json=outputs.json)
     _write_files(summary, outputs.files, baseline)
     if outputs.github:
-        write_step(summary)
+        write_step(summary, on_stderr=outputs.json)
     if target:
         send_or_keep(summary.record, target, access, options.record_options.folder)
     return summary.exit_code

@@ -116,10 +116,15 @@ def header_line(header: Header) -> str:
 
 
 def result_line(result: Result) -> str:
-    """Returns the line of a result; correct outputs have no maps in it."""
+    """Returns the line of a result in a record."""
+    return _line(result_form(result))
+
+
+def result_form(result: Result) -> dict[str, Any]:
+    """Returns a result as a JSON object; correct outputs have no maps in it."""
     verdict = to_json(slim(result.verdict))
     form = {"case": result.case.to_json(), "seconds": result.seconds, "verdict": verdict}
-    return _line({**form, "warnings": result.warnings} if result.warnings else form)
+    return {**form, "warnings": result.warnings} if result.warnings else form
 
 
 def write_record(record: RunRecord, path: Path) -> None:

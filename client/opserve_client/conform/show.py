@@ -1,6 +1,5 @@
 """Terminal output of a run: progress on standard error, the summary on standard output."""
 
-import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from opserve_client.cli_rows import show_json
 from opserve_client.conform.record import Result
 from opserve_client.conform.summary import Summary
 from opserve_kernels.cases.case import Case
@@ -35,13 +35,18 @@ def progress(cases: int) -> Generator[Callable[[Result], None]]:
 
 def show_summary(summary: Summary, *, as_json: bool) -> None:
     """Prints the summary on standard output."""
-    typer.echo(_json(summary.to_json()) if as_json else "\n".join(_lines(summary)))
+    if as_json:
+        show_json(summary.to_json())
+    else:
+        typer.echo("\n".join(_lines(summary)))
 
 
 def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     """Prints the differences of two runs on standard output."""
-    lines = compared(comparison) or ["no differences"]
-    typer.echo(_json(comparison.to_json()) if as_json else "\n".join(lines))
+    if as_json:
+        show_json(comparison.to_json())
+    else:
+        typer.echo("\n".join(compared(comparison) or ["no differences"]))
 
 
 def words_on(case: Case) -> str:
@@ -100,7 +105,3 @@ def _named(title: str, names: Sequence[str]) -> list[str]:
         return []
     more = [f"  and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
     return [f"{title}: {len(names)}", *(f"  {name}" for name in names[:_LISTED]), *more]
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, allow_nan=False, indent=1)

@@ -8,7 +8,7 @@ fields are left out, and so are other fields with default values (0, false, "", 
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
@@ -27,6 +27,15 @@ _ENUM_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 def to_json(message: Message) -> dict[str, Json]:
     """Converts a message to a JSON object."""
     return {field.name: _field_to_json(field, value) for field, value in message.ListFields()}
+
+
+def to_full_json(message: Message) -> dict[str, Json]:
+    """Converts a message to a JSON object with all members but absent optional ones."""
+    return {
+        field.name: _field_to_json(field, getattr(message, field.name), convert=to_full_json)
+        for field in fields_of(message)
+        if not field.has_presence or message.HasField(field.name)
+    }
 
 
 def from_json(value: Json, message: type[MessageT]) -> MessageT:
@@ -52,19 +61,28 @@ def is_map(field: FieldDescriptor) -> bool:
     return inside is not None and inside.GetOptions().map_entry
 
 
-def _field_to_json(field: FieldDescriptor, value: Any) -> Json:  # noqa: ANN401  of the field's type
+def _field_to_json(
+    field: FieldDescriptor,
+    value: Any,  # noqa: ANN401  of the field's type
+    *,
+    convert: Callable[[Message], Json] = to_json,
+) -> Json:
     if is_map(field):
         return dict(value)
     if field.is_repeated:
-        return [_item_to_json(field, item) for item in value]
-    return _item_to_json(field, value)
+        return [_item_to_json(field, item, convert) for item in value]
+    return _item_to_json(field, value, convert)
 
 
-def _item_to_json(field: FieldDescriptor, value: Any) -> Json:  # noqa: ANN401  of the field's type
+def _item_to_json(
+    field: FieldDescriptor,
+    value: Any,  # noqa: ANN401  of the field's type
+    convert: Callable[[Message], Json],
+) -> Json:
     if field.message_type in _PLAIN_ARRAY_TYPES:
         return list(value.values)
     if field.message_type is not None:
-        return to_json(value)
+        return convert(value)
     if field.enum_type is not None:
         name = field.enum_type.values_by_number[value].name
         return name.removeprefix(_prefix(field.enum_type))

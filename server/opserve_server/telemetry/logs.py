@@ -1,4 +1,7 @@
-"""JSON log: one object per line on standard error, with the fields of its call."""
+"""The log: a line for each record on standard error, with the fields of its call.
+
+A line is text for people on a terminal, and a JSON object elsewhere.
+"""
 
 import json
 import logging
@@ -10,6 +13,7 @@ from typing_extensions import override
 
 from opserve_server.core.observations import CALL, Call, CallEnded, Observation
 from opserve_server.guard import UNAUTHENTICATED
+from opserve_server.settings import LogFormat
 
 _FAULTS = frozenset({"INTERNAL", "500"})
 """Outcomes that are faults of the service, on either wire; a draining service has none."""
@@ -40,10 +44,34 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def log_to_stderr(level: str) -> None:
-    """Sends the log records of the process to standard error."""
+class TextLines(logging.Formatter):
+    """Formats local time, level, message, the fields of the call, and then a traceback.
+
+    Control characters are escaped, so that no text of a client begins a line or moves the cursor.
+    """
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        call = CALL.get()
+        fields = "" if call is None else " ".join(f"{k}={v}" for k, v in _formatted(call).items())
+        line = _printable(f"{time} {record.levelname:7} {record.getMessage()}  {fields}".rstrip())
+        if not record.exc_info:
+            return line
+        traceback = self.formatException(record.exc_info).splitlines()
+        return "\n".join([line, *(f"    {_printable(one)}" for one in traceback)])
+
+
+def log_to_stderr(level: str, form: LogFormat) -> None:
+    """Sends the log records of the process to standard error.
+
+    Args:
+        level: Least level.
+        form: Format of the lines; "auto" is "text" on a terminal and "json" elsewhere.
+    """
+    is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(TextLines() if is_text else JsonLines())
     handler.addFilter(_is_no_lost_client)
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
@@ -71,6 +99,12 @@ def log_observation(observation: Observation) -> None:
         ended = call.outcome or "hung up"
         ms = observation.seconds * _MS_PER_S
         log.log(level, "%s: %s in %.2f ms%s", call.method, ended, ms, _because(call))
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def _because(call: Call) -> str:

@@ -114,6 +114,25 @@ def test_a_wrong_run_exits_with_1_and_every_output_shows_it(
     assert "| FAILED | 2 |" in (tmp_path / "step.md").read_text()
 
 
+def test_json_is_alone_on_standard_output(
+    service: Addresses, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
+    assert run(service, WRONG, "--json", "--github") == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["counts"] == {"FAILED": 2}
+    assert printed.err.count("::error title=FAILED im2col_backward") == 2
+    assert conform("cases", "--suite", "mine.jsonl", "--json") == 0
+    assert [one["operator"] for one in json.loads(capsys.readouterr().out)] == [
+        "im2col_backward",
+        "im2col_backward",
+    ]
+    at = ("--suite", "mine.jsonl", "--server", service.grpc, "--target", RIGHT)
+    assert conform("repro", "--case", CASES[0].id, *at, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["case"]["tags"], result["verdict"]["status"]) == (["2 x 2"], "PASSED")
+
+
 def test_a_run_that_judges_nothing_reports_that_and_does_not_pass(
     service: Addresses, capsys: Capture, tmp_path: Path
 ) -> None:

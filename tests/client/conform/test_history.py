@@ -104,7 +104,7 @@ def test_the_history_is_shown_with_its_names_until_one_is_forgotten(
     capsys.readouterr()
 
     def listed() -> list[tuple[str, str, str]]:
-        assert conform("runs", "shown/one", *server, "--output", "json") == 0
+        assert conform("runs", "shown/one", *server, "--json") == 0
         rows = json.loads(capsys.readouterr().out)
         return [(row["target"], row["results"], row["baselines"]) for row in rows]
 

@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +24,8 @@ from opserve_server.core.observations import (
 )
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.guard import UNAUTHENTICATED
-from opserve_server.telemetry.logs import JsonLines, log_observation, log_to_stderr
+from opserve_server.settings import LogFormat
+from opserve_server.telemetry.logs import JsonLines, TextLines, log_observation, log_to_stderr
 from server.recording import SESSION
 from server.telemetry.conftest import Apis
 
@@ -136,7 +139,7 @@ def test_the_process_logs_lines_of_json_to_standard_error(
     root = logging.getLogger()
     level = root.level
     monkeypatch.setattr(root, "handlers", [])
-    log_to_stderr("INFO")
+    log_to_stderr("INFO", "auto")
     logging.getLogger("opserve_server").info(FORGED)
     root.setLevel(level)
     (line,) = capsys.readouterr().err.splitlines()
@@ -149,10 +152,49 @@ def test_a_disconnected_client_logs_nothing_and_wrong_arguments_stop_no_other_ca
     root = logging.getLogger()
     level = root.level
     monkeypatch.setattr(root, "handlers", [])
-    log_to_stderr("INFO")
+    log_to_stderr("INFO", "auto")
     for name in ("grpc._cython.cygrpc", "opserve_server"):
         logging.getLogger(name).error("ExecuteBatchError raised in core")
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["logger"] == "opserve_server"
     logging.getLogger("grpc._cython.cygrpc").error("a %d", "b")
     root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("form", "at_terminal", "formatter"),
+    [
+        ("auto", True, TextLines),
+        ("auto", False, JsonLines),
+        ("text", False, TextLines),
+        ("json", True, JsonLines),
+    ],
+)
+def test_lines_are_text_on_a_terminal_and_json_elsewhere_unless_a_setting_chooses(
+    monkeypatch: pytest.MonkeyPatch,
+    form: LogFormat,
+    at_terminal: bool,
+    formatter: type[logging.Formatter],
+) -> None:
+    root = logging.getLogger()
+    level = root.level
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: at_terminal)
+    log_to_stderr("INFO", form)
+    root.setLevel(level)
+    (handler,) = root.handlers
+    assert type(handler.formatter) is formatter
+
+
+def test_a_line_of_text_has_the_call_and_an_indented_traceback_without_control_characters() -> None:
+    token = CALL.set(Call(api="rest", method="Execute", request_id="r1", headers={}))
+    failure = (ValueError, ValueError(FORGED), None)
+    record = logging.makeLogRecord({"msg": FORGED, "levelname": "ERROR", "exc_info": failure})
+    first, *others = TextLines().format(record).split("\n")
+    CALL.reset(token)
+    escaped = r"""x\n{"level": "ERROR", "message": "forged"}\r\x1b[31m\x00\u2028"""
+    assert re.fullmatch(r"\d\d:\d\d:\d\d ERROR   (.*)  request_id=r1 api=rest", first)
+    assert escaped in first
+    assert others
+    assert all(line.startswith("    ") for line in others)
+    assert all(line.isprintable() for line in others)

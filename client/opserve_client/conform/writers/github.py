@@ -1,4 +1,4 @@
-"""Output for GitHub Actions: annotations on standard output, and the summary of the step."""
+"""Output for GitHub Actions: annotations, and the summary of the step."""
 
 import os
 import re
@@ -19,10 +19,16 @@ _MARKS = re.compile(r"[\\`*_\[\]!|~]")
 """Characters of Markdown for emphasis, code, links, images and cells."""
 
 
-def write_step(summary: Summary) -> None:
-    """Writes annotations to standard output, and the summary to the file that GitHub names."""
+def write_step(summary: Summary, *, on_stderr: bool = False) -> None:
+    """Writes annotations, and the summary to the file that GitHub names.
+
+    Args:
+        summary: The summary of the run.
+        on_stderr: Whether to write the annotations to standard error, because standard output has
+            a JSON document; GitHub reads both.
+    """
     for line in annotations(summary):
-        typer.echo(line)
+        typer.echo(line, err=on_stderr)
     path = os.environ.get(SUMMARY_VARIABLE, "")
     if path:
         with Path(path).open("a", encoding="utf-8") as file:
