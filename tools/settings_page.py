@@ -15,7 +15,10 @@ For operators of a service.
 
 Every setting of the service is an environment variable. `opserve serve` has options for the most
 common ones; an option overrides its variable. A value out of bounds ends the service with exit
-status 2 and one line that names the setting, the given and the allowed value.
+status 2 and one line that names the setting, the given and the allowed value. A misspelt variable,
+such as `{PREFIX}DEVICS`, ends it in the same way; other variables that begin with `{PREFIX}` are
+left alone. A number of bytes may have a unit: KB, MB, GB or TB (powers of 1000), or KiB, MiB, GiB
+or TiB (powers of 1024).
 
 ```sh
 export {PREFIX}REST_ADDRESS=127.0.0.1:9090

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 
 from opserve_client.errors import invalid_parameter
 from opserve_client.wire.connection_failures import has_port
+from opserve_kernels.user_input import similar_name
 
 KEY_VARIABLE = "OPSERVE_API_KEY"
 PLAINTEXT_VARIABLE = "OPSERVE_ALLOW_PLAINTEXT"
 _TRUE, _FALSE = ("1", "on", "true", "yes"), ("", "0", "false", "no", "off")
+_PREFIX = "OPSERVE_"
+_TYPO = 0.9
+"""Least similarity of a variable to one of the client that makes it a misspelt one."""
 _CREDENTIAL = re.compile(r"[A-Za-z0-9_.-]+")
 _SCHEMES = {"grpc": False, "grpcs": True, "http": False, "https": True}
 
@@ -78,7 +82,7 @@ def access_to(
     if not (is_rest or has_port(rest)):
         allowed = f"a host and a port, {address.rstrip(':')}:50051 for a service's default port"
         raise invalid_parameter("address", address, allowed)
-    key = os.environ.get(KEY_VARIABLE, "") if api_key is None else api_key
+    key = _from_environment(KEY_VARIABLE) if api_key is None else api_key
     headers = {"authorization": f"Bearer {_printable(key)}"} if key else {}
     if headers and not (secure or _is_loopback(rest) or _is_plaintext_allowed(allow_plaintext)):
         allowed = (
@@ -87,6 +91,16 @@ def access_to(
         )
         raise invalid_parameter("address", address, allowed)
     return Access(is_rest, address if is_rest else rest, secure, headers, tls or TlsFiles())
+
+
+def _from_environment(variable: str) -> str:
+    """Returns the value of a variable, or ""; rejects a misspelt one, which would be ignored."""
+    if variable not in os.environ:
+        ours = [name for name in os.environ if name.upper().startswith(_PREFIX)]
+        for name in ours:
+            if similar_name(name.upper(), (variable,), least=_TYPO):
+                raise invalid_parameter(name, "a variable without effect", variable)
+    return os.environ.get(variable, "")
 
 
 def _printable(key: str) -> str:
@@ -99,7 +113,7 @@ def _printable(key: str) -> str:
 def _is_plaintext_allowed(chosen: bool | None) -> bool:  # noqa: FBT001  # True, False or unset
     if chosen is not None:
         return chosen
-    value = os.environ.get(PLAINTEXT_VARIABLE, "")
+    value = _from_environment(PLAINTEXT_VARIABLE)
     if value.lower() not in _TRUE + _FALSE:
         raise invalid_parameter(PLAINTEXT_VARIABLE, value, "true or false")
     return value.lower() in _TRUE

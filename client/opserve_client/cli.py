@@ -99,7 +99,7 @@ def serve(
         typer.Option(help="Profile of a device; repeat the option for several devices."),
     ] = None,
     device_memory_bytes: Annotated[
-        int | None, typer.Option(help="Memory of each device, in bytes.")
+        str | None, typer.Option(help="Memory of each device, in bytes or with a unit: 512MiB.")
     ] = None,
     *,
     no_keys: Annotated[
@@ -114,7 +114,7 @@ def serve(
         "OPSERVE_DEVICE_MEMORY_BYTES": device_memory_bytes,
         "OPSERVE_NO_KEYS": "true" if no_keys else None,
     }
-    _become("opserve_server", {k: str(v) for k, v in settings.items() if v is not None})
+    _become("opserve_server", {k: v for k, v in settings.items() if v is not None})
 
 
 @app.command(rich_help_panel=_SERVICE)

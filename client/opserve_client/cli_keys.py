@@ -1,6 +1,7 @@
 """The commands `opserve key`, `opserve certificate` and `opserve identity`."""
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import AsCsv, AsJson, Row, moment, show
 from opserve_client.cli_tenants import Force, Name
+from opserve_client.errors import invalid_parameter
 
 keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of tenants.")
 certificates = typer.Typer(
@@ -174,12 +176,11 @@ def add_identity(  # noqa: PLR0913  # options of the command
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
     """Trust ID tokens of a CI system that have these claims."""
-    pairs = [claim.partition("=") for claim in claims]
     with connected(context, address) as client:
         added = client.admin.add_identity(
             issuer,
             audience=audience,
-            claims={name: value for name, _, value in pairs},
+            claims=_claims(claims),
             tenant=tenant,
             principal=principal,
             scopes=scopes or OPERATE,
@@ -236,6 +237,16 @@ def _key(key: Key) -> Row:
         "revoked_at": moment(key.revoked_at) if key.HasField("revoked_at") else None,
         "last_used_at": moment(key.last_used_at) if key.HasField("last_used_at") else None,
     }
+
+
+def _claims(given: Iterable[str]) -> dict[str, str]:
+    claims: dict[str, str] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or name in claims:
+            raise invalid_parameter("claim", pair, "NAME=VALUE, and each name once")
+        claims[name] = value
+    return claims
 
 
 def _certificate(certificate: Certificate) -> Row:

@@ -11,13 +11,17 @@ from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import AsCsv, AsJson, Row, show
 from opserve_client.errors import invalid_parameter
+from opserve_kernels.user_input import bytes_of
 
 tenants = typer.Typer(no_args_is_help=True, help="Create, list, change and delete tenants.")
 quotas = typer.Typer(no_args_is_help=True, help="Show and set the resource limits of tenants.")
 
 _QUOTA_HELP = (
-    "RESOURCE=LIMIT, such as sessions=4, or RESOURCE=none for no limit; repeat for several."
+    "RESOURCE=LIMIT, such as sessions=4 or device_memory_bytes=512MiB, or RESOURCE=none for no "
+    "limit; repeat for several."
 )
+_OF_BYTES = ("device_memory_bytes", "bytes_in_flight")
+"""Resources that are counted in bytes."""
 Name = Annotated[str, typer.Argument(help="Name of a tenant.")]
 Limits = Annotated[list[str] | None, typer.Option("--quota", help=_QUOTA_HELP)]
 Force = Annotated[
@@ -192,12 +196,19 @@ def _limits(given: Iterable[str]) -> dict[str, float | None]:
     limits: dict[str, float | None] = {}
     for pair in given:
         resource, _, limit = pair.partition("=")
-        limits[resource] = None if limit == "none" else _number(pair, limit)
+        if resource in limits:
+            raise invalid_parameter("quota", pair, f"one limit of {resource}")
+        limits[resource] = None if limit == "none" else _number(pair)
     return limits
 
 
-def _number(pair: str, limit: str) -> float:
+def _number(pair: str) -> float:
+    resource, _, limit = pair.partition("=")
     try:
+        if resource in _OF_BYTES:
+            return bytes_of(limit)
         return int(limit) if limit.isdigit() else float(limit)
-    except ValueError:
-        raise invalid_parameter("quota", pair, "RESOURCE=LIMIT, or RESOURCE=none") from None
+    except ValueError as error:
+        form = str(error) if resource in _OF_BYTES else "a number"
+        allowed = f"RESOURCE=LIMIT, with {form}, or RESOURCE=none"
+        raise invalid_parameter("quota", pair, allowed) from None

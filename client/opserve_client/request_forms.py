@@ -5,9 +5,13 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from opserve.v1.admin_service_pb2 import Quota
 from opserve_client.arguments import shown, text
 from opserve_client.errors import invalid_parameter
+from opserve_kernels.user_input import choices
 
+RESOURCES = tuple(field.name for field in Quota.DESCRIPTOR.fields)
+"""Resources that a quota limits."""
 RequestT = TypeVar("RequestT", bound=Message)
 
 
@@ -40,7 +44,14 @@ def named(value: object, *, parameter: str) -> str:
 def limits_and_lifted(
     quota: Mapping[str, float | None] | None,
 ) -> tuple[dict[str, float], list[str]]:
-    """Splits a quota into limits to set, and resources whose limit to remove."""
+    """Splits a quota into limits to set, and resources whose limit to remove.
+
+    Raises:
+        AclrtError: 107000, a name is no resource.
+    """
     given = dict(quota or {})
+    for name in given:
+        if name not in RESOURCES:
+            raise invalid_parameter("quota", shown(name), choices(RESOURCES, str(name)))
     limits = {resource: limit for resource, limit in given.items() if limit is not None}
     return limits, [resource for resource, limit in given.items() if limit is None]

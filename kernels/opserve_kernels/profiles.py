@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.status import Status
+from opserve_kernels.user_input import likely_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,8 @@ def profile_named(name: str, *, available: Collection[str] = tuple(PROFILES)) ->
     known = next((known for pattern, known in _PATTERNS if fnmatchcase(spelling, pattern)), None)
     if known is not None and known.name in available:
         return known
-    why = "not known"
+    likely = likely_name(name, available)
+    why = f"not known; did you mean {likely}?" if likely else "not known"
     if known is not None:
         why = "known, but not served here"
     elif spelling.startswith(_KNOWN_IN_PART):

@@ -99,3 +99,5 @@ class ExitStatus(IntEnum):
     """A wrong option or setting; `opserve conform`: nothing can be judged."""
     UNIMPLEMENTED = 77
     """Of a program under test: it does not implement the call. Automake's "skipped"."""
+    INTERRUPTED = 130
+    """Ctrl-C ended the command, as shells number it; of a service, before it was ready."""

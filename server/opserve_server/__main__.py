@@ -1,11 +1,18 @@
 """`python -m opserve_server`: serves until a signal stops the process."""
 
 import gc
+import os
+import signal
 from argparse import ArgumentParser
+from types import FrameType
+
+from opserve_kernels.status import ExitStatus
 
 
 def main() -> int:
     """Serves; the result is the exit status."""
+    # Until the service handles signals there is nothing to stop, and no traceback to show.
+    signal.signal(signal.SIGINT, _end)
     ArgumentParser(
         prog="python -m opserve_server",
         description="Serves until SIGTERM or SIGINT. Settings are environment variables that begin "
@@ -18,6 +25,10 @@ def main() -> int:
 
     gc.enable()
     return serve()
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    os._exit(ExitStatus.INTERRUPTED)
 
 
 if __name__ == "__main__":

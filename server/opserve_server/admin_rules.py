@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from math import inf
 
 from opserve_kernels.status import Status
+from opserve_kernels.user_input import choices
 from opserve_server.core.directory import Directory, TrustedIdentity
 from opserve_server.core.errors import InvalidArgument, WrongState
 from opserve_server.core.keys import PREFIX, sha256_of
@@ -67,7 +68,7 @@ def principal_of(tenant: str, name: str, scopes: tuple[str, ...]) -> Principal:
         raise refused("principal", name, "1 to 63 letters, digits and ._@-")
     for scope in scopes:
         if scope not in set(Scope):
-            raise refused("scopes", scope, ", ".join(Scope))
+            raise refused("scopes", scope, choices(list(Scope), scope))
     return Principal(tenant=tenant, name=name, scopes=frozenset(map(Scope, scopes or ("operate",))))
 
 
@@ -167,7 +168,7 @@ def resources(given: tuple[str, ...]) -> tuple[Resource, ...]:
     """Resources by name."""
     for name in given:
         if name not in set(Resource):
-            raise refused("unlimited", name, ", ".join(Resource))
+            raise refused("unlimited", name, choices(list(Resource), name))
     return tuple(map(Resource, given))
 
 
@@ -193,7 +194,7 @@ def check_administered(directory: Directory, *, now: float) -> None:
     if not is_administered(directory, now=now):
         allowed = "a change that leaves a caller who can administer, or force"
         raise WrongState(
-            Status.ACL_ERROR_RT_INTERNAL_ERROR,
+            Status.ACL_ERROR_RT_PARAM_INVALID,
             f"force: given the last caller with the scope admin, allowed {allowed}",
             parameter="force",
             given="the last caller with the scope admin",

@@ -142,7 +142,7 @@ class Administration:
         Raises:
             InvalidArgument: 107000, a value is out of bounds.
             HandleNotFound: 107017, there is no such tenant, key or certificate.
-            WrongState: 507000, a name is taken, two keys are active, or no caller could administer
+            WrongState: 107000, a name is taken, two keys are active, or no caller could administer
                 afterwards.
             StoreUnavailable: 507901, the store does not answer.
         """

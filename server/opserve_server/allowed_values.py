@@ -6,6 +6,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from opserve_kernels.user_input import choices
+
 _TYPES: Mapping[str, str] = {
     "json_invalid": "a JSON object",
     "model_type": "an object",
@@ -62,11 +64,10 @@ def _fields(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
         if isinstance(name, str):
             model = next(_models(_by_name(model)[name]))
     known = _by_name(model)
-    names = ", ".join(known)
     for name, kind in known.items():
         if any(unknown in _by_name(inner) for inner in _models(kind)):
-            return f"the fields {names}; {unknown} belongs inside {name}"
-    return f"the fields {names}" if names else "no fields"
+            return f"the fields {', '.join(known)}; {unknown} belongs inside {name}"
+    return f"the fields {choices(known, str(unknown))}" if known else "no fields"
 
 
 def _by_name(model: type[BaseModel]) -> dict[str, Any]:

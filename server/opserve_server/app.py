@@ -5,11 +5,12 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -100,7 +101,7 @@ def main() -> int:
             stop_guard(settings.drain_timeout_s + KILL_AFTER_S) as guard,
             asyncio.Runner(loop_factory=_Loop) as runner,
         ):
-            runner.run(_serve(settings, guard))
+            return runner.run(_serve(settings, guard))
     except asyncio.CancelledError:
         return ExitStatus.FAILED
     except SettingRefused as refused:
@@ -109,43 +110,75 @@ def main() -> int:
     except StartFailed as failed:
         sys.stderr.write(f"opserve: {failed}\n")
         return ExitStatus.FAILED
+
+
+async def _serve(settings: Settings, guard: StopGuard) -> ExitStatus:
+    signals = _signals()
+    guard.watch()
+    log.info("starting: a few seconds, or minutes where kernels have to be compiled first")
+    try:
+        async with running(settings) as addresses:
+            signals.is_ready = True
+            _announce(addresses)
+            await signals.stop.wait()
+            log.info("the service drains")
+    except asyncio.CancelledError:
+        if signals.is_ready:
+            raise
+        log.info("stopped before the service was ready")
+        interrupted = signals.first == signal.SIGINT
+        return ExitStatus.INTERRUPTED if interrupted else ExitStatus.DONE
     return ExitStatus.DONE
 
 
-async def _serve(settings: Settings, guard: StopGuard) -> None:
-    stopping = _stopping_on_signals()
-    guard.watch()
-    log.info("starting: a few seconds, or minutes where kernels have to be compiled first")
-    async with running(settings) as addresses:
-        freeze_loaded_objects()
-        log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
-        if not addresses.keys:
-            log.info("no key is required: every user of this machine may call the service")
-        ready = {"event": "ready", **asdict(addresses)}
-        sys.stdout.write(f"{json.dumps(ready)}\n")
-        sys.stdout.flush()
-        await stopping.wait()
-        log.info("the service drains")
+def _announce(addresses: Addresses) -> None:
+    """Reports on standard output that the service is ready."""
+    freeze_loaded_objects()
+    log.debug("ready: gRPC on %s, REST on %s", addresses.grpc, addresses.rest)
+    if not addresses.keys:
+        log.info("no key is required: every user of this machine may call the service")
+    ready = {"event": "ready", **asdict(addresses)}
+    sys.stdout.write(f"{json.dumps(ready)}\n")
+    sys.stdout.flush()
 
 
-def _stopping_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; the second ends the drain, the third the process."""
-    stopping = asyncio.Event()
+@dataclass(slots=True)
+class Signals:
+    """Signals that stop the service.
+
+    Attributes:
+        stop: Set by the first SIGTERM or SIGINT.
+        is_ready: Whether the service is ready: from then on the first signal begins a drain, and
+            the second ends it. Before, the first one ends the start. One more ends the process.
+        first: The first signal.
+    """
+
+    stop: asyncio.Event
+    is_ready: bool = False
+    first: int = 0
+
+
+def _signals() -> Signals:
+    """Handles the signals from now on."""
+    signals = Signals(asyncio.Event())
     serving = asyncio.current_task()
     assert serving is not None
     loop = asyncio.get_running_loop()
 
-    def stop() -> None:
-        if stopping.is_set():
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
+    def receive(number: int) -> None:
+        if signals.stop.is_set():
+            for one in SIGNALS:
+                loop.remove_signal_handler(one)
             log.warning("stopped again: ending work that still runs")
             serving.cancel()
-        stopping.set()
+        elif not signals.is_ready:
+            serving.cancel()
+        signals.first = signals.first or number
+        signals.stop.set()
 
     for number in SIGNALS:
-        loop.add_signal_handler(number, stop)
-    return stopping
+        loop.add_signal_handler(number, receive, number)
+    return signals
 
 
 @asynccontextmanager

@@ -80,7 +80,7 @@ async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> st
     Raises:
         Administered: A caller can administer, and force was not given.
         InvalidArgument: 107000, the tenant's name is invalid.
-        WrongState: 507000, the tenant was deleted.
+        WrongState: 107000, the tenant was deleted.
         StoreUnavailable: 507901, the store does not answer.
     """
     directory = await store.directory()

@@ -14,6 +14,8 @@ from opserve_server.serving import StartFailed
 _INTERVAL_S = 5.0  # between two lines of the log
 _TIMEOUT_S = 540.0
 """Half a minute's work of two cores, with time for other load."""
+_QUIET = "ignore:resource_tracker:UserWarning"
+"""Option of Python: semaphores of a killed compilation are freed without a warning."""
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ async def compile_missing(kernels: Sequence[str]) -> None:
     folders = folders_of(kernels).values()
     if all(folder.exists() for folder in folders):
         return
-    command = [sys.executable, "-m", "opserve_server.warmup", *kernels]
+    command = [sys.executable, "-W", _QUIET, "-m", "opserve_server.warmup", *kernels]
     # Not in this process: gRPC does not support its fork. A line on standard output means ready. An
     # interrupt from the terminal is for this process, which ends the other one.
     program = await asyncio.to_thread(

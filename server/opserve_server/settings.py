@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
+from opserve_kernels.user_input import bytes_of, choices, similar_name
 from opserve_server.addresses import check_issuer, host_and_port, is_loopback
 from opserve_server.allowed_values import allowed
 from opserve_server.store.location import default_url, location_of
@@ -41,6 +42,11 @@ OPTIONS = {
     "no_keys": "--no-keys",
 }
 """Settings that are also options of `opserve serve`."""
+CLIENT_VARIABLES = ("OPSERVE_API_KEY", "OPSERVE_ALLOW_PLAINTEXT")
+"""Variables of the client, which a service may find in its environment."""
+_TYPO = 0.8
+"""Least similarity of a variable to a setting that makes it a misspelt one. Others are left alone:
+a cluster sets OPSERVE_SERVICE_HOST, and tools have variables of their own."""
 
 
 class SettingRefused(Exception):
@@ -63,7 +69,7 @@ def _a_profile(name: str) -> str:
     try:
         return profile_named(name).name
     except InvalidArgument as error:
-        raise ValueError(f"the profiles {error.allowed}") from error
+        raise ValueError(f"the profiles {choices(PROFILES, name)}") from error
 
 
 def _an_issuer(url: str) -> str:
@@ -91,6 +97,10 @@ def _a_folder(given: object) -> object:
     return given
 
 
+def _bytes(given: object) -> object:
+    return bytes_of(given) if isinstance(given, str) else given
+
+
 Address = Annotated[str, AfterValidator(_an_address)]
 Folder = Annotated[Path, BeforeValidator(_a_folder)]
 StoreUrl = Annotated[SecretStr, AfterValidator(_a_store)]
@@ -98,14 +108,15 @@ Tag = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Tags = dict[str, Annotated[list[Tag], Field(max_length=TAGS_LIMIT)]]
 LogFormat = Literal["auto", "text", "json"]
 Count = Annotated[int, Field(ge=1)]
-Bytes = Annotated[int, Field(ge=1)]
+Bytes = Annotated[int, BeforeValidator(_bytes), Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Settings(BaseSettings):
     """Settings of the service, read from environment variables with the prefix OPSERVE_.
 
-    A list is written as JSON: OPSERVE_DEVICES='["ascend910b", "ascend910b"]'.
+    A list is written as JSON: OPSERVE_DEVICES='["ascend910b", "ascend910b"]'. A number of bytes may
+    have a unit: 1GiB.
     """
 
     model_config = SettingsConfigDict(
@@ -217,7 +228,7 @@ class Settings(BaseSettings):
     """Data of one Write or Read inside a Submit, bytes; over REST at most 140 KiB."""
     submit_bytes_limit: Bytes = _MIB
     """Data of all Writes and Reads of one Submit, bytes."""
-    chunk_bytes: Annotated[int, Field(ge=256 * _KIB)] = 256 * _KIB
+    chunk_bytes: Annotated[Bytes, Field(ge=256 * _KIB)] = 256 * _KIB
     """Largest chunk of a stream of bytes over gRPC, and piece in which a buffer is read over REST,
     bytes; a larger one delays other calls, and clients send chunks of 256 KiB."""
     request_ids_limit: Count = 1024
@@ -392,10 +403,12 @@ def settings_of_environment() -> Settings:
     """The settings of the environment.
 
     Raises:
-        SettingRefused: A setting is out of bounds, or set by a name of an earlier release.
+        SettingRefused: A setting is out of bounds, misspelt, or set by a name of an earlier
+            release.
     """
     for old in RENAMED.keys() & {name.upper() for name in os.environ}:
         raise SettingRefused(f"{old} has no effect any more: set {RENAMED[old]} instead")
+    _check_names(name.upper() for name in os.environ)
     try:
         return Settings()
     except ValidationError as error:
@@ -411,6 +424,19 @@ def settings_of_environment() -> Settings:
         name = next(name for name in _JSON_FORMS if not _is_json(os.environ.get(_variable(name))))
         problem = f"{name}: given {os.environ[_variable(name)]}, allowed {_JSON_FORMS[name]}"
         raise SettingRefused(f"{problem}; set by {where_set(name)}") from None
+
+
+def _check_names(variables: Iterable[str]) -> None:
+    """Rejects a misspelt setting, whose value would be ignored."""
+    known = [*map(_variable, Settings.model_fields), *CLIENT_VARIABLES]
+    ends = [name.removeprefix(PREFIX) for name in known]
+    for variable in variables:
+        if variable.startswith(PREFIX) and variable not in known:
+            likely = similar_name(variable.removeprefix(PREFIX), ends, least=_TYPO)
+            if likely:
+                raise SettingRefused(
+                    f"{variable} is no setting and has no effect; did you mean {PREFIX}{likely}?"
+                )
 
 
 _JSON_FORMS = {

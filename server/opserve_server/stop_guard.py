@@ -46,7 +46,10 @@ def stop_guard(limit_s: float) -> Generator[StopGuard]:
     """
     command = (sys.executable, "-I", "-S", __file__, f"{limit_s}")
     with subprocess.Popen(  # noqa: S603  # this module
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        process_group=0,  # an interrupt from the terminal is for the front alone
     ) as process:
         assert process.stdin is not None
         yield StopGuard(process.stdin.fileno())

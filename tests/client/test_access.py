@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from opserve_client import AclrtError, AsyncClient, Client, TlsFiles
-from opserve_client.access import access_to
+from opserve_client.access import KEY_VARIABLE, PLAINTEXT_VARIABLE, access_to
 from opserve_client.errors import (
     AuthenticationError,
     OpserveError,
@@ -14,6 +14,7 @@ from opserve_client.errors import (
     error_for,
 )
 from opserve_client.transports import GrpcTransport, RestTransport
+from opserve_server.settings import Settings
 
 KEY = f"opserve_{secrets.token_hex(18)}"
 BEARER = {"authorization": f"Bearer {KEY}"}
@@ -116,3 +117,30 @@ def test_refusals_of_entry_points_are_distinguished(
     error = error_for("no", code=207006, parameter=parameter)
     assert type(error) is kind
     assert isinstance(error, AclrtError)
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("OPSERVE_APIKEY", "OPSERVE_API_KEY"), ("OPSERVE_ALLOW_PLAINTXT", "OPSERVE_ALLOW_PLAINTEXT")],
+)
+def test_a_misspelt_variable_is_refused_with_the_one_that_it_means(
+    misspelt: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in (KEY_VARIABLE, PLAINTEXT_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    if meant == PLAINTEXT_VARIABLE:
+        monkeypatch.setenv(KEY_VARIABLE, KEY)
+    monkeypatch.setenv(misspelt, "true")
+    with pytest.raises(AclrtError, match=f"{misspelt}: .*{meant}"):
+        Client("farm.example:50051")
+
+
+def test_no_setting_of_the_service_looks_like_a_misspelt_variable_of_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in (KEY_VARIABLE, PLAINTEXT_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    for name in Settings.model_fields:
+        if name != "allow_plaintext":
+            monkeypatch.setenv(f"OPSERVE_{name.upper()}", "1")
+    Client("127.0.0.1:50051").close()

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -42,6 +43,7 @@ async def started(**settings: str) -> AsyncGenerator[asyncio.subprocess.Process]
         env=os.environ | FREE_PORTS | NO_STORE | SMALL | settings,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        process_group=0,
     )
     try:
         yield process
@@ -49,6 +51,22 @@ async def started(**settings: str) -> AsyncGenerator[asyncio.subprocess.Process]
         if process.returncode is None:
             process.kill()
         await process.communicate()
+
+
+def with_variable(variable: str) -> list[str]:
+    """Names of the processes that have a variable in their environment."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            if variable.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+    return found
+
+
+async def until_a_process(program: str, variable: str) -> None:
+    """Waits until a process that a service started runs a program."""
+    while not any(program in name for name in with_variable(variable)):  # noqa: ASYNC110  # others
+        await asyncio.sleep(0)
 
 
 async def ready(process: asyncio.subprocess.Process) -> dict[str, Any]:
@@ -98,6 +116,56 @@ def _check_log(lines: list[dict[str, Any]]) -> None:
     assert messages[0].startswith("starting: ")
     assert [message for message in messages if "ready" in message] == []
     assert [message for message in messages if message.startswith("no key is required")] != []
+
+
+@pytest.mark.parametrize(
+    ("phase", "number", "status"),
+    [
+        ("imports", signal.SIGINT, 130),
+        ("imports", signal.SIGTERM, 0),
+        ("compilation", signal.SIGINT, 130),
+    ],
+)
+async def test_a_signal_during_the_start_ends_every_process_without_a_traceback(
+    phase: str, number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    variable = f"STARTED_IN={tmp_path}"
+    settings = ONE_DEVICE | {"STARTED_IN": str(tmp_path)}
+    if phase == "compilation":
+        settings["NUMBA_CACHE_DIR"] = str(tmp_path / "cache")
+    async with asyncio.timeout(300), started(**settings) as process:
+        assert process.stderr is not None
+        log = await process.stderr.readline()
+        # The fork server imports the kernels before it forks a worker.
+        await until_a_process("forkserver" if phase == "imports" else "spawn_main", variable)
+        # A terminal sends an interrupt to every process of the group, others to one.
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        output, rest = await process.communicate()
+        while with_variable(variable):  # noqa: ASYNC110  # another process changes it
+            await asyncio.sleep(0)
+    log += rest
+    assert (process.returncode, output) == (status, b""), log.decode()
+    assert b"Traceback" not in log, log.decode()
+    messages = [json.loads(line)["message"] for line in log.splitlines()]
+    assert messages[-1] == "stopped before the service was ready"
+
+
+def test_an_interrupt_before_the_service_handles_it_ends_it_without_traceback() -> None:
+    program = """
+import os, signal, sys
+from opserve_server import __main__
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "opserve_server.app":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+__main__.main()
+"""
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 async def test_a_draining_service_finishes_the_calls_it_has_taken() -> None:
@@ -202,7 +270,7 @@ def test_a_worker_that_is_not_ready_in_time_is_reported_in_one_line(
             '["ascend3000"]',
             (
                 f"devices: given ascend3000, allowed the profiles {', '.join(PROFILES)}; "
-                "set by OPSERVE_DEVICES or --device"
+                "did you mean ascend310?; set by OPSERVE_DEVICES or --device"
             ),
         ),
         (
@@ -236,11 +304,11 @@ import asyncio, gc, sys
 from opserve_server import app
 
 def at_once():
-    stopped = asyncio.Event()
-    stopped.set()
-    return stopped
+    signals = app.Signals(asyncio.Event())
+    signals.stop.set()
+    return signals
 
-app._stopping_on_signals = at_once
+app._signals = at_once
 assert app.main() == 0
 assert "numba" not in sys.modules, "the front imports numba"
 assert "llvmlite" not in sys.modules, "the front imports llvmlite"

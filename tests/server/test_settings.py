@@ -12,6 +12,7 @@ import typer
 from pydantic import ValidationError
 
 import opserve_server.settings
+from opserve_client.access import KEY_VARIABLE, PLAINTEXT_VARIABLE
 from opserve_client.cli import app as command_line
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.profiles import PROFILES
@@ -19,6 +20,7 @@ from opserve_server.addresses import host_and_port, is_loopback
 from opserve_server.app import core_limits, new_devices
 from opserve_server.core.limits import Limits
 from opserve_server.settings import (
+    CLIENT_VARIABLES,
     OPTIONS,
     SettingRefused,
     Settings,
@@ -220,3 +222,41 @@ def test_limits_are_stated_in_settings_alone() -> None:
     names = {field.name for field in fields(Limits)}
     text = Path(opserve_server.settings.__file__).read_text()
     assert names <= set(re.findall(r"^    (\w+):", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("OPSERVE_DEVICS", "OPSERVE_DEVICES"),
+        ("opserve_sesions_limit", "OPSERVE_SESSIONS_LIMIT"),
+        ("OPSERVE_API_KEYS", "OPSERVE_API_KEY"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_one_that_it_means(
+    variable: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(SettingRefused, match=rf"^{variable.upper()} .*did you mean {meant}\?$"):
+        settings_of_environment()
+
+
+def test_variables_of_the_client_of_clusters_and_of_tools_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert set(CLIENT_VARIABLES) == {KEY_VARIABLE, PLAINTEXT_VARIABLE}
+    for variable in (
+        *(KEY_VARIABLE, "OPSERVE_SERVICE_HOST", "OPSERVE_PORT_50051_TCP_ADDR", "OPSERVE_URL"),
+        *("OPSERVE_KERNEL_LANES", "OPSERVE_PLAIN_KERNELS", "OPSERVE_FUZZ_SEED"),
+    ):
+        monkeypatch.setenv(variable, "1")
+    assert settings_of_environment() == Settings()
+
+
+def test_a_size_may_have_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPSERVE_DEVICE_MEMORY_BYTES", "256MB")
+    monkeypatch.setenv("OPSERVE_CHUNK_BYTES", "1 MiB")
+    settings = settings_of_environment()
+    assert (settings.device_memory_bytes, settings.chunk_bytes) == (256_000_000, 2**20)
+    monkeypatch.setenv("OPSERVE_DEVICE_MEMORY_BYTES", "256Mbit")
+    with pytest.raises(SettingRefused, match="256Mbit, allowed a whole number of bytes, such as"):
+        settings_of_environment()

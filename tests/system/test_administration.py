@@ -203,7 +203,8 @@ def test_the_commands_of_the_page_run(operator: Operator) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "lab,3,0,False,sessions=2 calls_per_s=200" in done.stdout
+    limits = f"device_memory_bytes={2**29} sessions=2 calls_per_s=200"
+    assert f"lab,3,0,False,{limits}" in done.stdout
     assert "URI:spiffe://farm/ci" in done.stdout
     assert "207006" in done.stderr, "the revoked key is refused"
     assert done.stdout.rstrip().splitlines()[-1].count("UNAUTHENTICATED") == 1

@@ -13,7 +13,7 @@ class Admin:
     """The calls of an administrator; see AsyncClient.admin.
 
     The service audits every call. A change is in force when its call returns. A change after which
-    no caller could administer the service is rejected (507000), except with `force`.
+    no caller could administer the service is rejected (107000), except with `force`.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -36,15 +36,15 @@ class Admin:
             quota: Limits by resource: {"sessions": 4, "device_seconds_per_day": 3600.0}.
 
         Raises:
-            AclrtError: 507000, another tenant has or had the name; 107000, a value is out of
-                bounds.
+            AclrtError: 107000, another tenant has or had the name, or a value is out of bounds.
         """
+        limits, _ = limits_and_lifted(quota)
         request = request_of(
             admin.CreateTenantRequest,
             tenant=named(name, parameter="name"),
             weight=weight,
             priority_limit=priority_limit,
-            quota=quota,
+            quota=limits,
         )
         return (self._connection.call(methods.CREATE_TENANT, request)).tenant
 
@@ -186,7 +186,7 @@ class Admin:
 
         Raises:
             AclrtError: 107000, the settings of the service do not list the issuer, or no claim
-                names a repository, project, owner or subject; 507000, an identity has the same
+                names a repository, project, owner or subject, or an identity has the same
                 issuer, audience and claims.
         """
         request = request_of(
@@ -265,7 +265,7 @@ class Admin:
         return list((self._connection.call(methods.LIST_SESSIONS, request)).sessions)
 
     def release_session(self, session_id: str, *, force: bool = False) -> None:
-        """Ends a session by its id; a session with unfinished work needs `force` (507000)."""
+        """Ends a session by its id; a session with unfinished work needs `force` (107000)."""
         session_id = named(session_id, parameter="session_id")
         request = request_of(admin.ReleaseSessionRequest, id=session_id, force=force)
         self._connection.call(methods.RELEASE_SESSION, request)

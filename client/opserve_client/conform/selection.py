@@ -9,6 +9,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite, check_seed, read_suite
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.user_input import choices
 
 
 def suite_named(name: str, seed: int | None) -> Suite:
@@ -36,7 +37,7 @@ def suite_named(name: str, seed: int | None) -> Suite:
     path = Path(name)
     if not path.exists():
         forms = ", ".join(f"{form}:PATH" for form in FORMS)
-        allowed = f"{', '.join(SUITES)}, a file or {forms}"
+        allowed = f"a file, {forms}, {choices(SUITES, name)}"
         raise InfrastructureError(f"suite: given {name}, allowed {allowed}")
     try:
         suite = read_suite(path.read_text(encoding="utf-8"))

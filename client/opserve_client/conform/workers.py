@@ -226,7 +226,8 @@ def _worker_main(connection: Connection) -> None:
     except EOFError:  # the run ended before it began
         return
     except (InfrastructureError, OpserveError) as error:
-        connection.send(_Failed(message=str(error)))
+        with suppress(BrokenPipeError):  # another process failed first, and the run has ended
+            connection.send(_Failed(message=str(error)))
         return
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         connection.send(None)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reading import refusal, shown
 from opserve_kernels.cases.suite import matches
 from opserve_kernels.operators import operators_by_name
+from opserve_kernels.user_input import choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,5 @@ class Wanted:
 def _operator_named(name: str) -> str:
     names = operators_by_name()
     if name not in names:
-        likely = get_close_matches(name, names, n=1)
-        hint = f"; did you mean {likely[0]}?" if likely else ""
-        raise refusal("operator", given=shown(name)[1:-1], allowed=f"{', '.join(names)}{hint}")
+        raise refusal("operator", given=shown(name)[1:-1], allowed=choices(names, name))
     return names[name]

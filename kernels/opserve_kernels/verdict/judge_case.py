@@ -15,6 +15,7 @@ from opserve_kernels.cases.reading import refusal, shown
 from opserve_kernels.cases.sum import Sum
 from opserve_kernels.cases.sums import sums_of
 from opserve_kernels.tensor import NUMPY_DTYPES
+from opserve_kernels.user_input import choices
 from opserve_kernels.verdict.checks import (
     check_gaps,
     check_repeats,
@@ -78,7 +79,7 @@ def standards_of(reported: Sequence[str], gates: Sequence[str]) -> Standards:
     for parameter, names in (("standards", reported), ("gates", gates)):
         for name in names:
             if name not in STANDARDS:
-                raise refusal(parameter, given=shown(name)[1:-1], allowed=", ".join(STANDARDS))
+                raise refusal(parameter, given=shown(name)[1:-1], allowed=choices(STANDARDS, name))
     every, failing = dict.fromkeys((*reported, *gates)), dict.fromkeys(gates)
     return Standards(reported=tuple(every), gates=tuple(failing))
 

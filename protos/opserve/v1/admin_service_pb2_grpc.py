@@ -149,7 +149,7 @@ class AdminServiceServicer(object):
     """
 
     def CreateTenant(self, request, context):
-        """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use.
+        """Adds a tenant. Errors: FAILED_PRECONDITION (107000) its name is, or was, in use.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -184,7 +184,7 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CreateKey(self, request, context):
-        """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+        """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (107000) two keys are active
         already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -206,7 +206,7 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AddCertificate(self, request, context):
-        """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+        """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (107000) it belongs to a principal
         already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -247,7 +247,7 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseSession(self, request, context):
-        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (107000) it has work, and force
         is not set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -262,7 +262,7 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AddIdentity(self, request, context):
-        """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already.
+        """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (107000) the same issuer, audience and claims are trusted already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -41,7 +41,7 @@ class AdminServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdminServiceAsyncStub: ...
     CreateTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CreateTenantRequest, _admin_service_pb2.CreateTenantResponse]
-    """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use."""
+    """Adds a tenant. Errors: FAILED_PRECONDITION (107000) its name is, or was, in use."""
     ListTenants: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListTenantsRequest, _admin_service_pb2.ListTenantsResponse]
     GetTenant: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetTenantRequest, _admin_service_pb2.GetTenantResponse]
     """Returns one tenant and its current use."""
@@ -52,7 +52,7 @@ class AdminServiceStub:
     again.
     """
     CreateKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CreateKeyRequest, _admin_service_pb2.CreateKeyResponse]
-    """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+    """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (107000) two keys are active
     already.
     """
     ListKeys: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListKeysRequest, _admin_service_pb2.ListKeysResponse]
@@ -60,7 +60,7 @@ class AdminServiceStub:
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeKeyRequest, _admin_service_pb2.RevokeKeyResponse]
     """Ends a key for good."""
     AddCertificate: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.AddCertificateRequest, _admin_service_pb2.AddCertificateResponse]
-    """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+    """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (107000) it belongs to a principal
     already.
     """
     ListCertificates: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListCertificatesRequest, _admin_service_pb2.ListCertificatesResponse]
@@ -72,13 +72,13 @@ class AdminServiceStub:
     ListSessions: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListSessionsRequest, _admin_service_pb2.ListSessionsResponse]
     """Lists the open sessions with their tenants."""
     ReleaseSession: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ReleaseSessionRequest, _admin_service_pb2.ReleaseSessionResponse]
-    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (107000) it has work, and force
     is not set.
     """
     GetActivity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]
     """Returns the current activity of devices and tenants."""
     AddIdentity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.AddIdentityRequest, _admin_service_pb2.AddIdentityResponse]
-    """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already."""
+    """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (107000) the same issuer, audience and claims are trusted already."""
     ListIdentities: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListIdentitiesRequest, _admin_service_pb2.ListIdentitiesResponse]
     """Lists trusted identities, the oldest first."""
     RemoveIdentity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RemoveIdentityRequest, _admin_service_pb2.RemoveIdentityResponse]
@@ -97,7 +97,7 @@ class AdminServiceAsyncStub(AdminServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CreateTenantRequest, _admin_service_pb2.CreateTenantResponse]  # type: ignore[assignment]
-    """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use."""
+    """Adds a tenant. Errors: FAILED_PRECONDITION (107000) its name is, or was, in use."""
     ListTenants: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListTenantsRequest, _admin_service_pb2.ListTenantsResponse]  # type: ignore[assignment]
     GetTenant: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetTenantRequest, _admin_service_pb2.GetTenantResponse]  # type: ignore[assignment]
     """Returns one tenant and its current use."""
@@ -108,7 +108,7 @@ class AdminServiceAsyncStub(AdminServiceStub):
     again.
     """
     CreateKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CreateKeyRequest, _admin_service_pb2.CreateKeyResponse]  # type: ignore[assignment]
-    """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+    """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (107000) two keys are active
     already.
     """
     ListKeys: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListKeysRequest, _admin_service_pb2.ListKeysResponse]  # type: ignore[assignment]
@@ -116,7 +116,7 @@ class AdminServiceAsyncStub(AdminServiceStub):
     RevokeKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeKeyRequest, _admin_service_pb2.RevokeKeyResponse]  # type: ignore[assignment]
     """Ends a key for good."""
     AddCertificate: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.AddCertificateRequest, _admin_service_pb2.AddCertificateResponse]  # type: ignore[assignment]
-    """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+    """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (107000) it belongs to a principal
     already.
     """
     ListCertificates: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListCertificatesRequest, _admin_service_pb2.ListCertificatesResponse]  # type: ignore[assignment]
@@ -128,13 +128,13 @@ class AdminServiceAsyncStub(AdminServiceStub):
     ListSessions: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListSessionsRequest, _admin_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
     """Lists the open sessions with their tenants."""
     ReleaseSession: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ReleaseSessionRequest, _admin_service_pb2.ReleaseSessionResponse]  # type: ignore[assignment]
-    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+    """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (107000) it has work, and force
     is not set.
     """
     GetActivity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]  # type: ignore[assignment]
     """Returns the current activity of devices and tenants."""
     AddIdentity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.AddIdentityRequest, _admin_service_pb2.AddIdentityResponse]  # type: ignore[assignment]
-    """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already."""
+    """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (107000) the same issuer, audience and claims are trusted already."""
     ListIdentities: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListIdentitiesRequest, _admin_service_pb2.ListIdentitiesResponse]  # type: ignore[assignment]
     """Lists trusted identities, the oldest first."""
     RemoveIdentity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RemoveIdentityRequest, _admin_service_pb2.RemoveIdentityResponse]  # type: ignore[assignment]
@@ -156,7 +156,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CreateTenantRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.CreateTenantResponse, _abc.Awaitable[_admin_service_pb2.CreateTenantResponse]]:
-        """Adds a tenant. Errors: FAILED_PRECONDITION (507000) its name is, or was, in use."""
+        """Adds a tenant. Errors: FAILED_PRECONDITION (107000) its name is, or was, in use."""
 
     @_abc_1.abstractmethod
     def ListTenants(
@@ -197,7 +197,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CreateKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.CreateKeyResponse, _abc.Awaitable[_admin_service_pb2.CreateKeyResponse]]:
-        """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (507000) two keys are active
+        """Makes an API key, whose text is returned only once. Errors: FAILED_PRECONDITION (107000) two keys are active
         already.
         """
 
@@ -223,7 +223,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.AddCertificateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.AddCertificateResponse, _abc.Awaitable[_admin_service_pb2.AddCertificateResponse]]:
-        """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (507000) it belongs to a principal
+        """Registers a client certificate for a principal. Errors: FAILED_PRECONDITION (107000) it belongs to a principal
         already.
         """
 
@@ -271,7 +271,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ReleaseSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ReleaseSessionResponse, _abc.Awaitable[_admin_service_pb2.ReleaseSessionResponse]]:
-        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (507000) it has work, and force
+        """Ends a session. Errors: NOT_FOUND (107017) no such session; FAILED_PRECONDITION (107000) it has work, and force
         is not set.
         """
 
@@ -289,7 +289,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.AddIdentityRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.AddIdentityResponse, _abc.Awaitable[_admin_service_pb2.AddIdentityResponse]]:
-        """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (507000) the same issuer, audience and claims are trusted already."""
+        """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (107000) the same issuer, audience and claims are trusted already."""
 
     @_abc_1.abstractmethod
     def ListIdentities(

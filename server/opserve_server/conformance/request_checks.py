@@ -9,6 +9,7 @@ from opserve_kernels.cases.suite import check_seed
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.profiles import PROFILES
+from opserve_kernels.user_input import choices
 from opserve_server.calls import malformed, shortened
 from opserve_server.conformance.calls import ListCases, OfAnyCase, ReadCases, RunSuite
 from opserve_server.conformance.definitions import FORMS, LINES_LIMIT
@@ -27,7 +28,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 def check_suite(suite: str, seed: int) -> None:
     """Rejects an unknown suite or an invalid seed."""
     if suite not in SUITES:
-        raise HandleNotFound("suite", suite[:TEXT_LIMIT], allowed=", ".join(SUITES))
+        raise HandleNotFound("suite", suite[:TEXT_LIMIT], allowed=choices(SUITES, suite))
     check_seed(seed)
 
 
@@ -59,7 +60,8 @@ def check_lines(request: ReadCases) -> None:
         ("fill", request.fill, ("", *Kind)),
     ):
         if given not in known:
-            raise malformed(name, given=given, allowed=", ".join(filter(None, known)))
+            names = list(filter(None, known))
+            raise malformed(name, given=given, allowed=choices(names, given))
     _check_length("text", request.text)
     if (lines := len(request.text.splitlines())) > LINES_LIMIT:
         raise malformed("text", given=f"{lines} lines", allowed=f"at most {LINES_LIMIT}")

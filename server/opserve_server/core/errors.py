@@ -4,7 +4,7 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 ├── InvalidArgument        a rule is broken: 161001, 161002, 100000, 107000, 107001
 ├── HandleNotFound         unknown, foreign, freed or used handle or session: 107017
 ├── NotSupported           the profile does not support the operator: 200001
-├── WrongState             the object is not in the state for this: 507000, 107006, 107023
+├── WrongState             the object is not in the state for this: 107000, 107006, 107023, 507000
 ├── OutOfMemory            device memory: 207001
 ├── LimitExceeded          a named limit of the service: 207005, 207007, 207008, 207012, 207014
 │   ├── QuotaExceeded      a limit of the caller's tenant: the same, and 207001 for device memory

@@ -19,6 +19,7 @@ from opserve_kernels.description import OperatorDescription, describe
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
+from opserve_kernels.user_input import choices
 from opserve_server.core import memory_commands, transfers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.batches import check_batch, check_count, run_up_to_failure
@@ -426,8 +427,8 @@ class Service:
 
 def operator_not_found(name: str) -> HandleNotFound:
     """The error for an unknown operator (107017)."""
-    calls = ", ".join(operator.call for operator in OPERATORS.values())
-    return HandleNotFound("operator", name[:64], allowed=calls)
+    calls = [operator.call for operator in OPERATORS.values()]
+    return HandleNotFound("operator", name[:64], allowed=choices(calls, name))
 
 
 def _check_report_interval(request_id: str, tell_after_s: float) -> None:

@@ -187,7 +187,7 @@ class Sessions:
 
         Raises:
             HandleNotFound: 107017, there is none.
-            WrongState: 507000, it has work, and force was not given.
+            WrongState: 107000, it has work, and force was not given.
         """
         found = [session for session in self._of(principal) if session.id == session_id]
         if not found:
@@ -195,7 +195,7 @@ class Sessions:
         (session,) = found
         if session.working and not force:
             raise WrongState(
-                Status.ACL_ERROR_RT_INTERNAL_ERROR,
+                Status.ACL_ERROR_RT_PARAM_INVALID,
                 f"session: given {session_id}, which works, allowed one without work, or force",
                 parameter="session",
                 given=session_id,

@@ -179,6 +179,7 @@ class Device:
             if not self._stopping.done():
                 self._stopping.set_result(None)
             await asyncio.wait([self._supervisor])
+            self._supervisor.exception()  # not raised by a start that was cancelled
         self.slabs.close()
 
     def attach(self, slab: Slab) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from multiprocessing.context import ForkServerProcess
+from multiprocessing.resource_tracker import ensure_running
 
 from opserve_server.pool import worker
 from opserve_server.pool.crash_page import CrashPage
@@ -153,8 +154,16 @@ class WorkerProcess:
 
 
 def _start(process: ForkServerProcess) -> tuple[int, int]:
-    with PROCESS_TABLE:
-        process.start()
+    # The fork server inherits the blocked signal: an interrupt from the terminal, which all
+    # processes get, would end it with a traceback while it imports. The tracker unblocks the signal
+    # when it starts, so it starts before.
+    ensure_running()
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with PROCESS_TABLE:
+            process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     pid = process.pid
     assert pid is not None, "a started process has an id"
     return pid, os.pidfd_open(pid)

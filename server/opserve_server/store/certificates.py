@@ -64,7 +64,7 @@ async def read_certificates(connection: AsyncConnection) -> Mapping[str, Princip
 def _subject_taken(subject: str) -> WrongState:
     allowed = "a subject that is not in use: remove it first"
     return WrongState(
-        Status.ACL_ERROR_RT_INTERNAL_ERROR,
+        Status.ACL_ERROR_RT_PARAM_INVALID,
         f"certificate: given {subject}, allowed {allowed}",
         parameter="certificate",
         given=subject,

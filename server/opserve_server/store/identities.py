@@ -76,7 +76,7 @@ def _identity_of(row: RowMapping) -> TrustedIdentity:
 
 def _already_trusted(identity_id: str) -> WrongState:
     return WrongState(
-        Status.ACL_ERROR_RT_INTERNAL_ERROR,
+        Status.ACL_ERROR_RT_PARAM_INVALID,
         f"Identity {identity_id} has the same issuer, audience and claims: remove it first with "
         f"`opserve identity remove {identity_id}`.",
         parameter="identity",

@@ -136,7 +136,7 @@ def _key_of(row: RowMapping) -> KeyRecord:
 
 def _wrong(given: str, allowed: str) -> WrongState:
     return WrongState(
-        Status.ACL_ERROR_RT_INTERNAL_ERROR,
+        Status.ACL_ERROR_RT_PARAM_INVALID,
         f"key: given {given}, allowed {allowed}",
         parameter="key",
         given=given,

@@ -135,7 +135,7 @@ def _tenant_of(row: RowMapping) -> Tenant:
 def _name_taken(name: str) -> WrongState:
     allowed = "a name that no tenant has or had"
     return WrongState(
-        Status.ACL_ERROR_RT_INTERNAL_ERROR,
+        Status.ACL_ERROR_RT_PARAM_INVALID,
         f"tenant: given {name}, allowed {allowed}",
         parameter="tenant",
         given=name,

@@ -197,7 +197,7 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "--suite", "other"), "suite: given other, allowed smoke"),
+        (("run", "--suite", "other"), "suite: given other, allowed a file, "),
         (("cases", "--seed", str(2**63)), f"seed: given {2**63}, allowed 0 to {2**63 - 1}"),
         (("run", "--operator", "add"), "operator: given add, allowed convolution_backward"),
         (

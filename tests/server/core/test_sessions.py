@@ -123,7 +123,9 @@ def test_an_unknown_operator_is_refused_with_the_existing_ones(caller: Caller, n
     error = refusal.value
     assert (error.status, error.parameter) == (Status.ACL_ERROR_RT_INVALID_HANDLE, "operator")
     assert error.given == name[:64]
-    assert error.allowed == ", ".join(operator.call for operator in OPERATORS.values())
+    calls, _, likely = error.allowed.partition("; did you mean ")
+    assert calls == ", ".join(operator.call for operator in OPERATORS.values())
+    assert likely == ("aclnnIm2colBackward?" if name == "IM2COL_BACKWARD" else "")
 
 
 async def test_a_batch_stops_at_the_first_failure_and_keeps_earlier_results(caller: Caller) -> None:

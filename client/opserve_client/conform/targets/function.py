@@ -5,6 +5,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -89,25 +90,52 @@ class FunctionTarget:
         """Does nothing: the target has no resources."""
 
 
+def check_module(path: str) -> None:
+    """Checks that the module of "package.module:function" exists, without its import.
+
+    Raises:
+        InfrastructureError: There is no such module.
+    """
+    module, _, _ = path.partition(":")
+    _add_working_directory()
+    try:
+        found = find_spec(module)
+    except Exception as error:  # of a package that is imported to find its module
+        raise _not_importable(path, error) from error
+    if found is None:
+        raise InfrastructureError(
+            f"target {path}: there is no module {module} in the working directory or installed"
+        )
+
+
 def function_at(path: str) -> Called:
     """Imports the function of "package.module:function", from the working directory too.
 
     A function with an operator's name runs only cases of that operator.
 
     Raises:
-        InfrastructureError: There is no such module or function.
+        InfrastructureError: There is no such module or function, or its import raises.
     """
     module, _, name = path.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    _add_working_directory()
     try:
         found: object = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InfrastructureError(f"target {path}: {error}") from error
+    except Exception as error:  # a tested module may raise anything
+        raise _not_importable(path, error) from error
     if not callable(found):
         raise InfrastructureError(f"target {path}: {name} is no function")
     return Called(found, name if name in OPERATORS else "")
+
+
+def _add_working_directory() -> None:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+
+
+def _not_importable(path: str, error: Exception) -> InfrastructureError:
+    kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+    return InfrastructureError(f"target {path}: {kind}{error}")
 
 
 def _place_of(error: Exception) -> str:

@@ -9,7 +9,7 @@ from opserve_client.cli_connection import ConnectionOptions, client_at
 from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.device import DeviceTarget, SessionOptions
 from opserve_client.conform.targets.files import FilesTarget
-from opserve_client.conform.targets.function import FunctionTarget, function_at
+from opserve_client.conform.targets.function import FunctionTarget, check_module, function_at
 from opserve_client.conform.targets.target import ClosableTarget, InfrastructureError
 
 SERVICE_UNDER_TEST = "opserve"
@@ -85,7 +85,7 @@ def check_target(name: str, timeout_s: float) -> None:
     if kind in ("cmd", "files"):
         target_named(name, Access(address=""), timeout_s=timeout_s).close()
     elif kind != SERVICE_UNDER_TEST:
-        _path_of(name)
+        check_module(_path_of(name))
 
 
 def _path_of(name: str) -> str:
