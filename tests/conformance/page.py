@@ -38,8 +38,8 @@ fault changes a bit or a code at all. *Operators* and *layers and checks* count 
 _MISSES = f"""
 The remaining cases have no wrong result. A sum that is rounded twice, or flushed to 0, may be as
 close to the right one as a sum in another order. A bit that a race changes may be one of those.
-Where the operands' infinities and NaNs make every sum NaN, nothing else can be seen. `smoke` draws
-integers only, and most precisions sum those exactly, so it sees hardly any rounding.
+Where the operands' infinities and NaNs make every sum NaN, nothing else can be seen. Most cases of
+`smoke` are integers, and most precisions sum those exactly, so it sees less rounding.
 
 `make conformance-faults` also runs right kernels over 20 seeds of `standard`: our own on every
 profile, PyTorch's and ONNX Runtime's on the CPU (the targets `torch` and `onnxruntime`) in FLOAT

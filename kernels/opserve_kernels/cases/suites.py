@@ -21,13 +21,14 @@ _SMOKE_LIMIT = 5_000_000
 _ELEMENTS_LIMIT = 1 << 21  # of a tensor, except in `exhaustive`: drawing and judging cost time too
 _NETWORKS_LIMIT = 1_500_000_000  # multiply-adds of all layers of networks in `standard`
 _SMOKE_STEP, _ELSEWHERE_STEP = 2, 4  # one form of this many
+_SMOKE_REAL_STEP = 5  # the same in real numbers: shares no factor with the 6 kinds of _REAL
 _DRAWN, _DRAWN_EXHAUSTIVE = 30, 100
 _REAL = (Kind.NORMAL, Kind.UNIFORM, Kind.OFFSET, Kind.TINY, Kind.OUTLIERS, Kind.SPECIAL)
 _EVERY_KIND_FORMS = ("plain", "2-D plain", "all of them", "2-D all of them")
 
 
 def smoke(seed: int = 0) -> Suite:
-    """Some forms and rows of each operator, in integers: seconds of work."""
+    """Some forms and rows of each operator, in integers and in real numbers: seconds of work."""
     found = chain.from_iterable(map(_smoke_cases, OPERATOR_NAMES))
     return _suite("smoke", seed, found, _SMOKE_LIMIT)
 
@@ -73,6 +74,8 @@ def _smoke_cases(operator: str) -> Iterator[Case]:
     for place, form in enumerate(cases_of(operator).forms()):
         if place % _SMOKE_STEP == 0 and not form.is_limit:
             yield from _tried(operator, form, profile, place, Kind.INTEGER)
+        if place % _SMOKE_REAL_STEP == 0 and not form.is_limit:
+            yield from _real(operator, form, profile, place)
     yield from refusals_of(operator)[::_SMOKE_STEP]
 
 
@@ -82,7 +85,7 @@ def _standard_cases(operator: str, seed: int) -> Iterator[Case]:
     for place, form in enumerate(forms):
         yield from _tried(operator, form, first, place, Kind.INTEGER)
         if not form.is_limit:
-            yield from _tried(operator, form, first, place + 1, _REAL[place % len(_REAL)])
+            yield from _real(operator, form, first, place)
         for shift, profile in enumerate(others):
             if place % _ELSEWHERE_STEP == shift % _ELSEWHERE_STEP and not form.is_limit:
                 kind = Kind.INTEGER if place % 2 else Kind.NORMAL
@@ -112,6 +115,11 @@ def _exhaustive_cases(operator: str, seed: int) -> Iterator[Case]:
                 for kind in (Kind.INTEGER, Kind.NORMAL):
                     yield from _in_dtype(form, profile, dtype, kind)
     yield from _standard_cases(operator, seed)
+
+
+def _real(operator: str, form: Form, profile: str, place: int) -> Iterator[Case]:
+    """The form in real numbers, in the dtype after that of its integers."""
+    yield from _tried(operator, form, profile, place + 1, _REAL[place % len(_REAL)])
 
 
 def _tried(operator: str, form: Form, profile: str, place: int, kind: Kind) -> Iterator[Case]:

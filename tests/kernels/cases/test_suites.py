@@ -25,11 +25,11 @@ from opserve_kernels.verdict.verdict import Status
 SEEDS = (0, 20)
 IDS = {
     "smoke": {
-        "convolution_backward": (143, "3e902af838f1fe54"),
-        "im2col_backward": (30, "80ce72ccec0cb343"),
-        "conv2d_backprop_input": (48, "3ee7dca0454d93bf"),
-        "conv2d_backprop_filter": (40, "750c998d7dd8716e"),
-        "deconv_grad_filter": (42, "ddea221574654040"),
+        "convolution_backward": (177, "8d087d50d97d85c6"),
+        "im2col_backward": (37, "e1b22bcd05ebbabf"),
+        "conv2d_backprop_input": (53, "0df37ed283e6970a"),
+        "conv2d_backprop_filter": (46, "2c3cf40e4d4b8698"),
+        "deconv_grad_filter": (50, "da92a753338f4a8e"),
     },
     "standard": {
         "convolution_backward": (963, "98d66cab7532f407"),
@@ -142,6 +142,18 @@ def test_smoke_is_part_of_standard() -> None:
     assert {case.id for case in suite_of("smoke").cases} <= {
         case.id for case in suite_of("standard").cases
     }
+
+
+def test_smoke_has_real_numbers_beside_integers() -> None:
+    kinds: dict[str, Counter[Kind]] = {operator: Counter() for operator in OPERATORS}
+    for case in suite_of("smoke").cases:
+        if not case.is_refused:
+            kinds[case.operator][case.kind] += 1
+
+    assert set().union(*kinds.values()) == set(Kind)
+    for found in kinds.values():
+        assert found[Kind.NORMAL] >= 2
+        assert found.total() - found[Kind.INTEGER] >= found[Kind.INTEGER] / 4
 
 
 def test_operators_data_are_those_of_the_registry() -> None:
