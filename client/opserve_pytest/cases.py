@@ -183,5 +183,6 @@ def _begin(state: RunState, suite: Suite, cases: Sequence[Case], target: str) ->
     header = header_of(
         suite, cases, target=target, contracts=contracts, session_options=state.session_options
     )
-    state.trial = make_trial(Setup(header=header, access=state.access, timeout_s=_TIMEOUT_S))
+    setup = Setup(header=header, access=state.access, timeout_s=_TIMEOUT_S, recorded=suite.recorded)
+    state.trial = make_trial(setup)
     state.header = header

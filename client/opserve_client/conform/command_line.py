@@ -41,7 +41,7 @@ from opserve_client.conform.targets.device import SessionOptions
 from opserve_client.conform.targets.named import FORMS, SERVICE_UNDER_TEST, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
-from opserve_kernels.cases.suite import Suite, write_suite
+from opserve_kernels.cases.suite import write_suite
 from opserve_kernels.conformance.comparison import compare
 from opserve_kernels.conformance.selection import Wanted
 from opserve_kernels.errors import InvalidArgument
@@ -63,7 +63,7 @@ SuiteName = Annotated[
     typer.Option(
         "--suite",
         help="Suite of cases: smoke, standard, exhaustive, a file of definitions, benchdnn:FILE, "
-        "miopen:FILE or onnx:FOLDER.",
+        "miopen:FILE, onnx:FOLDER or msprobe:FOLDER.",
     ),
 ]
 Seed = Annotated[
@@ -274,13 +274,13 @@ def cases(  # noqa: PLR0913  options of the command
     """Show the cases of a suite, or write their definitions or inputs to files."""
     whole = suite_named(suite, seed)
     found = chosen(whole, wanted_of(operator, match))
-    part = Suite(name=whole.name, seed=whole.seed, cases=found)
+    part = replace(whole, cases=found)
     if output is not None:
         output.write_text(write_suite(part), encoding="utf-8")
     if inputs is not None:
         inputs.mkdir(parents=True, exist_ok=True)
         for case in part.cases:
-            write_case(case, whole.seed, inputs)
+            write_case(case, whole, inputs)
     if as_json:
         show_json([case.to_json() for case in part.cases])
     elif output is None and inputs is None:
@@ -394,7 +394,7 @@ def repro(  # noqa: PLR0913  options of the command
     as_json: AsJson = False,
 ) -> None:
     """Run one case again and show all details of its verdict."""
-    found, drawn_by = case_named(case, (suite,) if suite else SEARCHED, seed)
+    alone = case_named(case, (suite,) if suite else SEARCHED, seed)
     options = Options(
         suite=suite,
         target=target,
@@ -403,14 +403,13 @@ def repro(  # noqa: PLR0913  options of the command
         execution=Execution(jobs=1, timeout_s=timeout),
         session_options=SessionOptions(accuracy=accuracy, documented_rules=documented_rules),
     )
-    alone = Suite(name=suite or "repro", seed=drawn_by, cases=(found,))
     (result,) = run_suite(options, alone, alone.cases, context.obj).results
     if as_json:
         show_json(result_form(result))
     else:
         typer.echo("\n".join(report_lines(result)))
     if snippet is not None:
-        snippet.write_text(snippet_of(result, drawn_by), encoding="utf-8")
+        snippet.write_text(snippet_of(result, alone.seed), encoding="utf-8")
     is_good = result.verdict.status in GOOD
     raise typer.Exit(ExitStatus.DONE if is_good else ExitStatus.FAILED)
 

@@ -270,4 +270,5 @@ def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access
         access=access,
         timeout_s=options.execution.timeout_s,
         standards=options.standards,
+        recorded=suite.recorded,
     )

@@ -2,21 +2,22 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from opserve_client.conform.record import Result
 from opserve_client.conform.report.content import snippet_template
 from opserve_client.conform.selection import suite_named
 from opserve_client.conform.show import words_on
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.suite import Suite
 from opserve_kernels.verdict.verdict import Element, OutputVerdict, Status
 
 SEARCHED = ("standard", "exhaustive")
 """Suites that are searched for a case by default."""
 
 
-def case_named(case_id: str, suites: Sequence[str], seed: int | None) -> tuple[Case, int]:
-    """Returns the case of an id, and the seed of its suite.
+def case_named(case_id: str, suites: Sequence[str], seed: int | None) -> Suite:
+    """Returns the first suite that has the case of an id, with this case alone.
 
     Raises:
         InfrastructureError: No suite has the case.
@@ -25,7 +26,7 @@ def case_named(case_id: str, suites: Sequence[str], seed: int | None) -> tuple[C
         suite = suite_named(name, seed)
         for case in suite.cases:
             if case.id == case_id:
-                return case, suite.seed
+                return replace(suite, cases=(case,))
     raise InfrastructureError(f"case: given {case_id}, allowed a case of {' or '.join(suites)}")
 
 

@@ -17,7 +17,7 @@ def suite_named(name: str, seed: int | None) -> Suite:
 
     Args:
         name: smoke, standard, exhaustive, a file of JSON lines, benchdnn:FILE, miopen:FILE or
-            onnx:FOLDER.
+            onnx:FOLDER, or msprobe:FOLDER.
         seed: Seed of the inputs; None means 0, or the seed in the file.
 
     Raises:

@@ -70,7 +70,7 @@ class Summary:
             for one in everything
             if one.verdict.status in _LEFT_OUT and one.case.operator in operators
         ]
-        cases = f"{len(everything)} cases"
+        cases = f"{len(everything)} case{'s' * (len(everything) != 1)}"
         if len(judged) < len(everything):
             apply = "applies" if len(judged) == 1 else "apply"
             cases = f"{len(judged)} of {cases} {apply} to your kernel"

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from opserve_client.conform.backend import LocalBackend
 from opserve_client.conform.record import Header, Result
 from opserve_client.conform.targets.target import ClosableTarget
+from opserve_kernels.cases.arrays import Recorded, nothing_recorded
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.expected import ExpectedFolder, Task
@@ -25,12 +26,14 @@ class LocalTrial:
         target: The tested implementation.
         backend: Backend for inputs, expected values and verdicts.
         standards: Standards to report beside the verdicts, and gates.
+        recorded: Function that returns the recorded inputs of a case.
     """
 
     header: Header
     target: ClosableTarget
     backend: LocalBackend
     standards: Standards = NO_STANDARDS
+    recorded: Recorded = nothing_recorded
 
     def task(self, case: Case) -> Task:
         """Returns the task for a case."""
@@ -40,6 +43,7 @@ class LocalTrial:
             contract=self.header.contracts[case.operator],
             standards=self.standards,
             expected_folder=ExpectedFolder(folder=cache_folder()),
+            recorded=self.recorded,
         )
 
     def run(self, case: Case) -> Result:

@@ -25,6 +25,7 @@ from opserve_client.conform.targets.named import Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial
 from opserve_client.errors import OpserveError
+from opserve_kernels.cases.arrays import Recorded, nothing_recorded
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.expected import REFERENCE_RULES
 from opserve_kernels.conformance.trial import unjudged
@@ -51,12 +52,14 @@ class Setup:
         access: Access to the service that computes expected values.
         timeout_s: Time limit of a case in seconds, with its expected values and verdict.
         standards: Standards to report beside the verdicts, and gates.
+        recorded: Function that returns the recorded inputs of a case.
     """
 
     header: Header
     access: Access
     timeout_s: float
     standards: Standards = NO_STANDARDS
+    recorded: Recorded = nothing_recorded
 
 
 def make_trial(setup: Setup) -> LocalTrial:
@@ -77,6 +80,7 @@ def make_trial(setup: Setup) -> LocalTrial:
         ),
         backend=LocalBackend(reference),
         standards=setup.standards,
+        recorded=setup.recorded,
     )
 
 

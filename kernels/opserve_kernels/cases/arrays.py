@@ -1,13 +1,13 @@
 """The arrays of a case: inputs filled, gaps and outputs recognisable."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.cases.case import Case, Fill, TensorCase
+from opserve_kernels.cases.case import Case, Fill, Kind, TensorCase
 from opserve_kernels.cases.fill import Array, drawn, gaps, key_of, unwritten
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.formats import to_5hd, to_fractal_z
@@ -30,20 +30,40 @@ class Placed:
     elements: Array
 
 
-def arrays_of(case: Case, seed: int) -> Mapping[str, Placed]:
+Recorded = Callable[[Case], Mapping[str, Array]]
+"""Returns the recorded inputs of a case, by name: contiguous, in the tensor's dtype and shape."""
+_NOTHING: Mapping[str, Array] = {}
+
+
+def nothing_recorded(case: Case) -> Mapping[str, Array]:
+    """No recorded inputs: those of every case are drawn."""
+    del case
+    return _NOTHING
+
+
+def arrays_of(
+    case: Case, seed: int, recorded: Mapping[str, Array] = _NOTHING
+) -> Mapping[str, Placed]:
     """The tensors of a case before the call, by name.
 
     Element i of a storage is number i of its tensor, so an element that a view repeats is one
     number. Outputs are NaN; storage that belongs to no element is another NaN
     (opserve_kernels.cases.fill).
 
+    Args:
+        case: The call.
+        seed: Seed of drawn inputs.
+        recorded: Recorded inputs, by name.
+
     Raises:
-        InvalidArgument: A tensor's dtype has no elements, or it lies in none.
+        InvalidArgument: A tensor's dtype has no elements, or it lies in none, or an input's
+            recorded elements are missing.
     """
-    return {name: _placed(case, name, tensor, seed) for name, tensor in case.tensors.items()}
+    return {name: _placed(case, name, seed, recorded.get(name)) for name in case.tensors}
 
 
-def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
+def _placed(case: Case, name: str, seed: int, recorded: Array | None) -> Placed:
+    tensor = case.tensors[name]
     count = tensor.storage_elements
     if tensor.dtype.size_bytes == 0:
         raise invalid_argument(
@@ -52,8 +72,17 @@ def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
             allowed="a dtype with elements",
             status=Status.ACL_ERROR_INVALID_PARAM,
         )
-    if tensor.fill is None:
+    if recorded is not None:
+        held = recorded.reshape(-1)
+    elif tensor.fill is None:
         held = unwritten(count, tensor.dtype)
+    elif tensor.fill.kind is Kind.RECORDED:
+        raise invalid_argument(
+            name,
+            given="no recorded elements",
+            allowed="the suite that was read from the recording",
+            status=Status.ACL_ERROR_INVALID_PARAM,
+        )
     else:
         held = drawn(key_of(case.id, seed, name), count, tensor.fill, tensor.dtype)
     if not (tensor.tensor().is_contiguous and tensor.tensor().element_count == count):
@@ -66,9 +95,10 @@ def _placed(case: Case, name: str, tensor: TensorCase, seed: int) -> Placed:
     return Placed(storage=held, elements=elements)
 
 
-def memory_of(case: Case, seed: int) -> dict[str, Array]:
+def memory_of(case: Case, seed: int, recorded: Recorded = nothing_recorded) -> dict[str, Array]:
     """Flat memory of every tensor before the call, with gaps."""
-    return {name: placed.storage for name, placed in arrays_of(case, seed).items()}
+    arrays = arrays_of(case, seed, recorded(case))
+    return {name: placed.storage for name, placed in arrays.items()}
 
 
 def placed_in(case: Case, memory: Mapping[str, Array]) -> dict[str, Placed]:

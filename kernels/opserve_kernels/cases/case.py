@@ -29,6 +29,11 @@ class Kind(StrEnum):
     TINY = "tiny"
     OUTLIERS = "outliers"
     SPECIAL = "special"
+    RECORDED = "recorded"
+
+
+DRAWN_KINDS = tuple(kind for kind in Kind if kind is not Kind.RECORDED)
+"""Kinds whose elements follow from the case and the seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,7 @@ class Fill:
         plain: For NC1HWC0, the sizes N, C, H, W of its image; for FRACTAL_Z, Cout, Cin/groups, KH,
             KW. Elements outside them are 0.
         groups: For FRACTAL_Z: groups of channels.
+        digest: For RECORDED: "sha256:" and the digest of the elements' bytes, in order.
     """
 
     kind: Kind = Kind.INTEGER
@@ -49,6 +55,7 @@ class Fill:
     thinning: int = 0
     plain: tuple[int, ...] | None = None
     groups: int = 1
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from opserve_kernels.cases.case import Case, Kind
+from opserve_kernels.cases.case import DRAWN_KINDS, Case
 from opserve_kernels.cases.refusals.changes import ERROR_TABLE
 from opserve_kernels.cases.registry import cases_of
 from opserve_kernels.operator import RuleOrigin
@@ -12,7 +12,7 @@ from opserve_kernels.operators import OPERATOR_NAMES
 _STEPS = ("stride", "padding", "dilation")
 _COMMON = (
     *("input with gaps", "output with gaps", "repeated elements", "offset"),
-    *(f"fill {kind}" for kind in Kind),
+    *(f"fill {kind}" for kind in DRAWN_KINDS),
 )
 
 

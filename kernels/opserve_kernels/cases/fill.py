@@ -123,6 +123,8 @@ def _values(part: Words, fill: Fill) -> Floats:
         case Kind.OUTLIERS:
             far = (part & np.uint64(1023)) == 0
             return np.multiply(_bell(part), np.where(far, _FAR, _NEAR), dtype=np.float32)
+        case Kind.RECORDED:
+            raise AssertionError("recorded elements are not drawn")
 
 
 def _integers(part: Words, fill: Fill) -> Floats:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import TypeVar, cast
 
-from opserve_kernels.cases.case import PASS, Case, Fill, Json, Kind, TensorCase, Value
+from opserve_kernels.cases.case import DRAWN_KINDS, PASS, Case, Fill, Json, Kind, TensorCase, Value
 from opserve_kernels.cases.sizing import THINNING_LIMIT
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.formats import BLOCK, fractal_z_shape
@@ -96,6 +96,20 @@ def case_of(value: object, place: str) -> Case:
     return case
 
 
+def drawn_case_of(value: object, place: str) -> Case:
+    """A case from its JSON form, whose inputs follow from the definition and a seed.
+
+    Raises:
+        InvalidArgument: It is malformed, or an input is recorded: its elements are elsewhere.
+    """
+    case = case_of(value, place)
+    for name, tensor in case.inputs.items():
+        if tensor.fill is not None and tensor.fill.kind is Kind.RECORDED:
+            here, allowed = f"{place}: tensors.{name}.fill.kind", ", ".join(DRAWN_KINDS)
+            raise refusal(here, given=Kind.RECORDED, allowed=allowed)
+    return case
+
+
 def _check_tensors(case: Case, place: str) -> None:
     """Rejects fills of outputs, inputs without fill, and tensors whose storage is too large."""
     for name, tensor in case.tensors.items():
@@ -156,14 +170,16 @@ def _tensor(value: object, place: str) -> TensorCase:
 
 def _fill(value: object, place: str) -> Fill:
     given = _object(value, place)
-    known = {"kind", "bound", "thinning", "plain", "groups"}
-    _check_members(given, place, known=known, needed=("kind",))
+    known = {"kind", "bound", "thinning", "plain", "groups", "digest"}
+    needed = ("kind", "digest") if given.get("kind") == Kind.RECORDED else ("kind",)
+    _check_members(given, place, known=known, needed=needed)
     return Fill(
         kind=Kind(_one_of(given["kind"], list(Kind), f"{place}.kind")),
         bound=_integer(given.get("bound", 0), f"{place}.bound", 0, BOUND_LIMIT),
         thinning=_integer(given.get("thinning", 0), f"{place}.thinning", 0, THINNING_LIMIT),
         plain=_optional(given, "plain", place, _integers),
         groups=_integer(given.get("groups", 1), f"{place}.groups", 1),
+        digest=_text(given.get("digest", ""), f"{place}.digest"),
     )
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
+from opserve_kernels.cases.arrays import Recorded, nothing_recorded
 from opserve_kernels.cases.case import Case, Json, canonical
-from opserve_kernels.cases.reading import NAME_CHARACTERS, case_of, parse_object, refusal
+from opserve_kernels.cases.reading import NAME_CHARACTERS, drawn_case_of, parse_object, refusal
 
 REVISION = 1  # of the form, and of the arithmetic of fills
 CASES_LIMIT = 100_000  # cases of a suite in a file, at most
@@ -22,11 +23,14 @@ class Suite:
         name: Name of the suite.
         seed: Seed of the inputs.
         cases: Cases, each id once.
+        recorded: Function that returns the recorded inputs of a case, by name; another process can
+            call it.
     """
 
     name: str
     seed: int
     cases: tuple[Case, ...]
+    recorded: Recorded = nothing_recorded
 
     @property
     def digest(self) -> str:
@@ -94,7 +98,7 @@ def _read_cases(lines: list[str]) -> Iterator[Case]:
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 2):
         place = f"line {number}"
-        case = case_of(parse_object(line, place), place)
+        case = drawn_case_of(parse_object(line, place), place)
         if case.id in seen:
             given = f"{case.id}, which line {seen[case.id]} has"
             raise refusal(f"{place}: id", given=given, allowed="cases that differ")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
 from opserve_kernels.cases.calls import Setting
-from opserve_kernels.cases.case import Case, Kind
+from opserve_kernels.cases.case import DRAWN_KINDS, Case, Kind
 from opserve_kernels.cases.forms.drawn import drawn_forms
 from opserve_kernels.cases.forms.form import Form
 from opserve_kernels.cases.refusals.rows import refusals_of
@@ -103,7 +103,7 @@ def _every_kind(operator: str, forms: list[Form]) -> Iterator[Case]:
     for form in chosen:
         for profile, support in cases_of(operator).support.items():
             for dtype in support.dtypes:
-                for kind in Kind:
+                for kind in DRAWN_KINDS:
                     yield from _in_dtype(form, profile, dtype, kind)
 
 

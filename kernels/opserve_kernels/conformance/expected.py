@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from opserve_kernels.cases.arrays import view_of
+from opserve_kernels.cases.arrays import Recorded, nothing_recorded, view_of
 from opserve_kernels.cases.cache import LIMIT_BYTES, Cache
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array, unwritten
@@ -72,6 +72,7 @@ class Task:
         standards: Standards to report besides.
         expected_folder: The folder of expected values.
         answers: All expected values, if they were not stored.
+        recorded: Function that returns recorded inputs; another process can call it.
     """
 
     case: Case
@@ -80,6 +81,7 @@ class Task:
     standards: Standards = NO_STANDARDS
     expected_folder: ExpectedFolder
     answers: Sequence[Answer] = ()
+    recorded: Recorded = nothing_recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

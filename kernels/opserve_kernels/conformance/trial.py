@@ -84,7 +84,7 @@ class Trial:
             return Tried(verdict=unjudged(case, task.contract, Status.SKIPPED, reason))
         if case.is_refused:
             return self._without_outputs(task, await self.target.run(case, {}, read=()))
-        before = await self.backend.do(partial(memory_of, case, task.seed))
+        before = await self.backend.do(partial(memory_of, case, task.seed, task.recorded))
         runs = await self._runs(case, before)
         if not isinstance(runs, list):
             return self._without_outputs(task, runs)

@@ -7,7 +7,7 @@ from opserve_kernels.cases.case import Case, Kind, canonical
 from opserve_kernels.cases.readers.benchdnn import read_benchdnn
 from opserve_kernels.cases.readers.miopen import read_miopen
 from opserve_kernels.cases.readers.read import Read, Refused
-from opserve_kernels.cases.reading import TEXT_CHARACTERS, case_of, parse_object, refusal
+from opserve_kernels.cases.reading import TEXT_CHARACTERS, drawn_case_of, parse_object, refusal
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import DocumentedRules, PlanOptions
@@ -56,7 +56,7 @@ def cases_in(request: ReadCases) -> CasesRead:
 
 
 def _own_case(definition: str, documented_rules: DocumentedRules) -> Case:
-    case = case_of(parse_object(definition, _PLACE), _PLACE)
+    case = drawn_case_of(parse_object(definition, _PLACE), _PLACE)
     operator, profile = OPERATORS[case.operator], PROFILES[case.profile]
     arguments = arguments_of(case, operator.schema)
     if case.profile not in operator.support:

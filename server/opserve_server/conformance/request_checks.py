@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from opserve_kernels.cases.case import Kind
+from opserve_kernels.cases.case import DRAWN_KINDS
 from opserve_kernels.cases.reading import LINE_CHARACTERS
 from opserve_kernels.cases.suite import check_seed
 from opserve_kernels.cases.suites import SUITES
@@ -57,7 +57,7 @@ def check_lines(request: ReadCases) -> None:
     for name, given, known in (
         ("form", request.form, FORMS),
         ("profile", request.profile, ("", *PROFILES)),
-        ("fill", request.fill, ("", *Kind)),
+        ("fill", request.fill, ("", *DRAWN_KINDS)),
     ):
         if given not in known:
             names = list(filter(None, known))

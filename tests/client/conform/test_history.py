@@ -133,7 +133,7 @@ def test_a_run_that_cannot_be_sent_stays_and_is_sent_later(
     more = ("--folder", "mine") if folder else ()
     assert tried(strict.grpc, RIGHT, "--history", "late", *more) == 2
     captured = capsys.readouterr()
-    assert "2 PASSED" in captured.out
+    assert "cases: 2 passed" in captured.out
     found = re.search(
         r"history: .*run: given more than 10 bytes.*; the record is saved, send it later: "
         r"opserve conform send (\S+) --server (\S+) --history late\n",

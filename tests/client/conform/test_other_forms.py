@@ -42,7 +42,7 @@ def test_foreign_layers_are_converted_and_skipped_ones_are_reported(
     target = f"opserve:{service.grpc}"
     assert conform("run", "--suite", suite, "--target", target, "--server", service.grpc) == 0
     captured = capsys.readouterr()
-    assert f"{passed} PASSED" in " ".join(captured.out.split())
+    assert f": {passed} passed" in " ".join(captured.out.split())
     assert left in captured.err
 
 

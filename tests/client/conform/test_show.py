@@ -51,7 +51,7 @@ def test_cases_of_the_same_operator_that_did_not_run_are_counted(capsys: Capture
 
 
 def test_a_run_without_other_operators_counts_its_cases(capsys: Capture) -> None:
-    assert last_line(capsys, RIGHT) == "1 cases: 1 passed; largest error: 0 of its tolerance"
+    assert last_line(capsys, RIGHT) == "1 case: 1 passed; largest error: 0 of its tolerance"
 
 
 def test_beside_failures_the_largest_error_is_theirs(capsys: Capture) -> None:

@@ -21,6 +21,7 @@ from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import at_once
 from opserve_kernels.cases.arrays import arrays_of, memory_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.suite import Suite
 from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, Target
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
@@ -165,7 +166,7 @@ def test_pickles_are_not_read(tmp_path: Path) -> None:
 
 
 def test_a_case_is_written_with_its_inputs(tmp_path: Path) -> None:
-    write_case(CASE, 3, tmp_path)
+    write_case(CASE, Suite(name="mine", seed=3, cases=(CASE,)), tmp_path)
     assert json.loads((tmp_path / f"{CASE.id}.json").read_text()) == CASE.to_json()
     with np.load(tmp_path / f"{CASE.id}.npz") as inputs:
         expected = arrays_of(CASE, 3)["grad_output"].elements

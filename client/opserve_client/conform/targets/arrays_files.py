@@ -11,6 +11,7 @@ import numpy as np
 from opserve_kernels.cases.arrays import Placed, arrays_of, plain_inputs, typed_outputs
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
+from opserve_kernels.cases.suite import Suite
 
 
 def write_inputs(case: Case, tensors: Mapping[str, Placed], path: Path) -> None:
@@ -19,15 +20,16 @@ def write_inputs(case: Case, tensors: Mapping[str, Placed], path: Path) -> None:
         np.savez(file, allow_pickle=False, **plain_inputs(case, tensors))
 
 
-def write_case(case: Case, seed: int, folder: Path) -> None:
-    """Writes a case to ID.json and its inputs to ID.npz.
+def write_case(case: Case, suite: Suite, folder: Path) -> None:
+    """Writes a case of a suite to ID.json and its inputs to ID.npz.
 
     A call that must be rejected has no inputs.
     """
     text = json.dumps(case.to_json(), indent=1)
     Path(folder, f"{case.id}.json").write_text(text, encoding="utf-8")
     if not case.is_refused:
-        write_inputs(case, arrays_of(case, seed), Path(folder, f"{case.id}.npz"))
+        arrays = arrays_of(case, suite.seed, suite.recorded(case))
+        write_inputs(case, arrays, Path(folder, f"{case.id}.npz"))
 
 
 def read_outputs(case: Case, path: Path) -> Mapping[str, Array]:

@@ -82,7 +82,8 @@ def read_lines(text: str, requests_of: Callable[[str], Iterable[Request]], most:
     def case_of(request: Request, line: str) -> Case:
         if next(numbers) > most:
             raise Inexpressible(f"at most {most} calls are made")
-        return _case(request, line)
+        setting = replace(request.setting, source=line[:TEXT_CHARACTERS])
+        return case_from(replace(request, setting=setting))
 
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -120,8 +121,13 @@ def divided(channels: int, groups: int, name: str) -> int:
     return channels // groups
 
 
-def _case(request: Request, line: str) -> Case:
-    call, setting = request.call, replace(request.setting, source=line[:TEXT_CHARACTERS])
+def case_from(request: Request) -> Case:
+    """The case of a call.
+
+    Raises:
+        Inexpressible: The call is out of bounds, or its profile rejects it.
+    """
+    call, setting = request.call, request.setting
     least = min(*call.input, *call.weight, *call.output)
     if least < 1 or min(*call.stride, *call.dilation, 1) < 1 or min(*call.padding, 0) < 0:
         raise Inexpressible(f"sizes, strides or padding are out of range: {_shapes_of(call)}")

@@ -1,0 +1,1 @@
+"""Dumps of msprobe, Huawei's accuracy debugger, as suites."""
