@@ -23,6 +23,7 @@ from opserve_client.errors import (
     session_lost,
 )
 from opserve_kernels.status import AnyStatus, Status
+from opserve_kernels.user_input import choices
 
 ValueT = TypeVar("ValueT")
 HandleT = TypeVar("HandleT", bound="SessionObject")
@@ -211,11 +212,11 @@ def text(value: object, *, parameter: str) -> str:
     return value
 
 
-def choice(value: object, choices: Mapping[str, ValueT], *, parameter: str) -> ValueT:
+def choice(value: object, values: Mapping[str, ValueT], *, parameter: str) -> ValueT:
     """Returns the value of one of several names."""
-    if not isinstance(value, str) or value not in choices:
-        raise invalid_parameter(parameter, shown(value), " or ".join(choices))
-    return choices[value]
+    if not isinstance(value, str) or value not in values:
+        raise invalid_parameter(parameter, shown(value), choices(values, str(value)))
+    return values[value]
 
 
 def host_bytes(value: object, *, parameter: str) -> memoryview:

@@ -10,6 +10,7 @@ from client.fake_service import FakeService
 from client.samples import convolution, numbers
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_client import AclnnError, AclrtError, Client, Im2colBackward, Session
+from opserve_client.arguments import ACCURACIES, choice
 from opserve_client.handles import Handles
 from opserve_client.operators import get_workspace_size_request, plain
 
@@ -147,3 +148,8 @@ def test_a_session_is_opened_with_a_name_and_a_time(client: Client) -> None:
         wrong.open_session(lease_s=-1)
     with pytest.raises(AclrtError, match="workspace_limit_bytes: given -1, allowed an integer"):
         wrong.open_session(workspace_limit_bytes=-1)
+
+
+def test_a_misspelt_choice_is_refused_with_all_values_and_the_likely_one() -> None:
+    with pytest.raises(AclrtError, match=r"accuracy: .*direct, fast; did you mean direct\?"):
+        choice("dirct", ACCURACIES, parameter="accuracy")

@@ -47,7 +47,7 @@ def main() -> int:
         asyncio.get_running_loop().call_soon(STUCK[sys.argv[1]])
 
     with (
-        patch("opserve_server.app.spare_what_is_loaded", then_stick),
+        patch("opserve_server.app.freeze_loaded_objects", then_stick),
         patch("opserve_server.app.KILL_AFTER_S", KILL_AFTER_S),
     ):
         return app.main()
