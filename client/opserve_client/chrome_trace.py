@@ -16,6 +16,7 @@ from opserve.v1.stream_service_pb2 import (
     StreamEntry,
     WorkKind,
 )
+from opserve_client.errors import invalid_handle
 from opserve_client.wire.json_messages import Json
 
 _PROCESS = 2**20
@@ -25,6 +26,19 @@ _NS_PER_S = 1e9
 _NS_PER_US = 1e3
 _MS_PER_S = 1e3
 Event = dict[str, Json]
+
+
+def timeline_of_stream(timeline: GetTimelineResponse, stream: int) -> GetTimelineResponse:
+    """Returns the part of a timeline that a stream has.
+
+    Raises:
+        AclrtError: 107017, the timeline has no such stream.
+    """
+    found = [one for one in timeline.streams if one.stream == stream]
+    if not found:
+        allowed = ", ".join(str(one.stream) for one in timeline.streams)
+        raise invalid_handle("stream", str(stream), f"a stream of the session: {allowed}")
+    return GetTimelineResponse(streams=found)
 
 
 def chrome_trace(timeline: GetTimelineResponse, *, process: str) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from rich.table import Table
 from typer.core import TyperCommand
 from typing_extensions import override
 
-from opserve_client import cli_admin, cli_keys, cli_tenants, cli_top
+from opserve_client import cli_admin, cli_keys, cli_ping, cli_tenants, cli_top, cli_trace
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import (
     Accuracy,
@@ -149,6 +149,9 @@ def _become(module: str, settings: Mapping[str, str], arguments: Sequence[str] =
     require_server()
     command = [sys.executable, "-m", module, *arguments]
     os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  the same interpreter
+
+
+app.command(rich_help_panel=_SERVICE)(cli_ping.ping)
 
 
 @app.command(rich_help_panel=_CALLS)
@@ -284,6 +287,9 @@ def conform(context: typer.Context) -> None:
     from opserve_client.conform import command_line  # noqa: PLC0415  slow, for this command only
 
     command_line.main(context.args, context.obj)
+
+
+app.command(rich_help_panel=_CALLS)(cli_trace.trace)
 
 
 @app.command(rich_help_panel=_CALLS)

@@ -10,19 +10,17 @@ import typer.main
 from typer.core import TyperGroup
 
 from opserve_client._sync.client import Client
-from opserve_client.access import KEY_VARIABLE, TlsFiles
+from opserve_client.access import KEY_VARIABLE, Access, TlsFiles, access_to
 from opserve_client.arguments import AccuracyName, DocumentedRulesName
 
 _PANEL = "Connection"
 _ADDRESSES = frozenset({"address", "server"})
 """Parameters of the commands that call a service."""
-Address = Annotated[
-    str,
-    typer.Option(
-        help="Address of the service: HOST:PORT for gRPC, http://HOST:PORT for REST; grpcs:// or "
-        "https:// for TLS."
-    ),
-]
+ADDRESS_HELP = (
+    "Address of the service: HOST:PORT for gRPC, http://HOST:PORT for REST; grpcs:// or https:// "
+    "for TLS."
+)
+Address = Annotated[str, typer.Option(help=ADDRESS_HELP)]
 Accuracy = Annotated[
     AccuracyName,
     typer.Option(
@@ -140,6 +138,17 @@ def _calling(group: Any) -> Iterator[Any]:  # noqa: ANN401  # typer's own copy o
 def connected(context: typer.Context, address: str) -> Client:
     """Opens a client of the service at an address, with the connection options of the command."""
     return client_at(address, context.obj)
+
+
+def access_at(context: typer.Context, address: str) -> Access:
+    """Returns the access to an address, with the connection options of the command."""
+    connection: ConnectionOptions = context.obj
+    return access_to(
+        address,
+        api_key=connection.api_key,
+        tls=connection.tls,
+        allow_plaintext=connection.allow_plaintext,
+    )
 
 
 def client_at(address: str, connection: ConnectionOptions) -> Client:

@@ -50,11 +50,11 @@ AsCsv = Annotated[
 ]
 
 
-def named_like(suffix: str) -> Callable[[Path], Path]:
+def named_like(suffix: str) -> Callable[[Path | None], Path | None]:
     """Returns a check of an option: the file's name must end in a suffix, such as ".npz"."""
 
-    def checked(path: Path) -> Path:
-        if path.suffix != suffix:
+    def checked(path: Path | None) -> Path | None:
+        if path is not None and path.suffix != suffix:
             raise typer.BadParameter(f"given {path}, allowed a name that ends in {suffix}.")
         return path
 

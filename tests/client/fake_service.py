@@ -49,6 +49,7 @@ class FakeService:
         request_ids: Request id of each call that had one.
         failures: Errors to raise for a method or command, each once, by name.
         operators: What its device lists.
+        version: Its version.
         described: The operators that it describes.
         planned: The latest call of phase one.
         workspace_size: Bytes that phase one returns.
@@ -70,6 +71,7 @@ class FakeService:
         self.executors: dict[int, Message] = {}
         self.lease_s = 30.0
         self.operators: list[str] = []
+        self.version = "1.2.3"
         self.described: list[OperatorDescription] = []
         self.planned = operator_pb2.GetWorkspaceSizeRequest()
         self.broken: list[operator_pb2.RuleWarning] = []
@@ -135,7 +137,7 @@ class FakeService:
                     ready=True,
                     operators=self.operators,
                 )
-                return session_pb2.ListDevicesResponse(devices=[device])
+                return session_pb2.ListDevicesResponse(devices=[device], version=self.version)
             case stream_pb2.CreateStreamRequest():
                 return stream_pb2.CreateStreamResponse(stream=self._make("stream", request.stream))
             case event_pb2.CreateEventRequest():

@@ -23,9 +23,9 @@ from opserve_kernels.verdict.vendor.grade import STANDARDS
 PROGRAM = Path(sys.executable).with_name("opserve")
 WITHOUT_DATA = {
     *("serve", "warmup", "bootstrap", "demo", "release", "conform", "conform send"),
-    *("conform forget", "tenant delete", "certificate remove", "identity remove"),
+    *("trace", "conform forget", "tenant delete", "certificate remove", "identity remove"),
 }
-"""Commands that run a program, print only a key, or print nothing."""
+"""Commands that run a program, print only a key or only JSON, or print nothing."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_every_command_that_prints_data_has_json_with_the_same_meaning() -> None
 
 def test_output_is_an_option_of_commands_that_write_a_file() -> None:
     found = {n for n, c in all_commands().items() for one in c.params if "--output" in one.opts}
-    assert found == {"run", "conform cases"}
+    assert found == {"run", "trace", "conform cases"}
 
 
 def test_devices_and_operators_are_json_with_every_member() -> None:

@@ -8,6 +8,7 @@ from opserve.v1.operator_service_pb2 import ListOperatorsRequest
 from opserve.v1.session_service_pb2 import (
     Device,
     GetSessionRequest,
+    GetTimelineRequest,
     ListDevicesRequest,
     ListWaitingRequest,
     OpenSessionRequest,
@@ -33,10 +34,13 @@ from opserve_client.arguments import (
     text,
     unsigned,
 )
+from opserve_client.chrome_trace import chrome_trace, timeline_of_stream
 from opserve_client.handles import Handles
 from opserve_client.recovery import RECOVERY_S
+from opserve_client.wire.json_messages import Json
 from opserve_client.wire.methods import (
     GET_SESSION,
+    GET_TIMELINE,
     GET_USAGE,
     LIST_DEVICES,
     LIST_OPERATORS,
@@ -110,6 +114,27 @@ class AsyncClient:
     async def list_devices(self) -> list[Device]:
         """Returns the devices of the service, with their memory in bytes and their sessions."""
         return list((await self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
+
+    async def get_version(self) -> str:
+        """Returns the version of the service, such as "1.4.2"; "" of a service before 0.3."""
+        return (await self._connection.call(LIST_DEVICES, ListDevicesRequest())).version
+
+    async def get_trace(self, session: str, *, stream: int | None = None) -> dict[str, Json]:
+        """Returns the recent work of a session as `Session.trace` does, without resuming it.
+
+        Args:
+            session: Name of the session, a secret.
+            stream: Handle of a stream, whose work alone is returned; None means the whole session.
+
+        Raises:
+            AclrtError: 107017, there is no such session or stream.
+        """
+        name = text(session, parameter="session")
+        found = await self._connection.call(GET_SESSION, GetSessionRequest(session=name))
+        timeline = await self._connection.call(GET_TIMELINE, GetTimelineRequest(session=name))
+        if stream is not None:
+            timeline = timeline_of_stream(timeline, unsigned(stream, parameter="stream"))
+        return chrome_trace(timeline, process=f"session on {found.device.name}")
 
     async def get_usage(self) -> GetUsageResponse:
         """Returns the use and the limit of each resource of the caller's tenant."""

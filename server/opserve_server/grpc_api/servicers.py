@@ -36,6 +36,7 @@ from opserve_server.grpc_api.sessions import (
     session_request_of,
     waiting_of,
 )
+from opserve_server.version import VERSION
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -51,7 +52,8 @@ class SessionServicer(SessionServiceServicer):
         self, request: session_pb.ListDevicesRequest, context: Context
     ) -> session_pb.ListDevicesResponse:
         devices = self.service.list_devices(caller())
-        return session_pb.ListDevicesResponse(devices=[device_of(device) for device in devices])
+        listed = [device_of(device) for device in devices]
+        return session_pb.ListDevicesResponse(devices=listed, version=VERSION)
 
     @override
     async def OpenSession(

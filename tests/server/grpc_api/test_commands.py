@@ -34,6 +34,7 @@ from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.core.streams import FailureMode
 from opserve_server.grpc_api.convert import values_of
+from opserve_server.version import VERSION
 from server.core import every_command as core
 from server.recording import (
     ASKED,
@@ -215,6 +216,7 @@ async def test_sessions_reach_the_core(
     await stub.CloseSession(session_service_pb2.CloseSessionRequest(session=SESSION))
     assert listed.devices[0].operators == list(DEVICE.operators)
     assert listed.devices[0].free_memory_bytes == DEVICE.free_memory_bytes
+    assert listed.version == VERSION
     assert (opened.session, opened.device.name, opened.lease_s) == (SESSION, DEVICE.name, 2.5)
     assert (found.session, found.device.name) == (SESSION, DEVICE.name)
     assert (found.lease_s, found.local_lane) == (30.0, SHARED_MEMORY)

@@ -14,6 +14,7 @@ from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core.commands import Command
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.core.session_request import ANY_DEVICE
+from opserve_server.version import VERSION
 from server.core import every_command as core
 from server.recording import (
     ASKED,
@@ -274,7 +275,7 @@ async def test_sessions_reach_the_core(
     level = await client.post(f"{S}:setDeterministicLevel", json={"level": "BATCH"})
     closed = await client.delete(S)
     device = {f.name: wire(getattr(DEVICE, f.name)) for f in fields(DEVICE)}
-    assert listed.json() == {"devices": [device]}
+    assert listed.json() == {"devices": [device], "version": VERSION}
     assert opened.status_code == 201
     assert opened.json() == {
         "session": SESSION,

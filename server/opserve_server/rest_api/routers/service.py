@@ -17,6 +17,7 @@ from opserve_server.core.principal import ITSELF, Scope
 from opserve_server.rest_api.bodies import JSON
 from opserve_server.rest_api.dependencies import Behind, Caller, Core, requires
 from opserve_server.rest_api.route import ServiceRoute
+from opserve_server.version import VERSION
 
 _METRICS = "text/plain; version=1.0.0; charset=utf-8"
 _PAGE = File(__file__).resolve().parent.parent / "docs_page"
@@ -44,9 +45,11 @@ class Devices:
 
     Attributes:
         devices: The devices.
+        version: Version of the service, such as "1.4.2".
     """
 
     devices: list[DeviceInfo]
+    version: str = VERSION
 
 
 @router.get("/v1/devices", name="listDevices")
