@@ -30,7 +30,7 @@ help: ## this list
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,conform,demo,otel]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,admin,conform,demo,otel]' --group dev
 	touch $(READY)
 
 setup: $(READY) ## the virtual environment, with everything pinned by constraints.txt

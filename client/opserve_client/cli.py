@@ -16,7 +16,7 @@ from rich.table import Table
 from typer.core import TyperCommand
 from typing_extensions import override
 
-from opserve_client import cli_admin, cli_keys, cli_ping, cli_tenants, cli_top, cli_trace
+from opserve_client import cli_admin, cli_apply, cli_keys, cli_ping, cli_tenants, cli_top, cli_trace
 from opserve_client._sync.client import DEFAULT_ADDRESS
 from opserve_client.cli_connection import (
     Accuracy,
@@ -300,6 +300,7 @@ def demo() -> None:
     raise typer.Exit(demonstration.main())
 
 
+app.command(rich_help_panel=_TEAMS)(cli_apply.apply)
 for command in (cli_admin.usage, cli_admin.audit, cli_admin.who, cli_admin.release, cli_top.top):
     app.command(rich_help_panel=_TEAMS)(command)
 for group, name in (

@@ -46,14 +46,14 @@ class ConnectionOptions:
 
     ca: Path | None = None
     certificate: Path | None = None
-    key: Path | None = None
+    private_key: Path | None = None
     api_key: str | None = None
     allow_plaintext: bool | None = None
 
     @property
     def tls(self) -> TlsFiles | None:
         """Certificates for TLS; None means those of the system."""
-        files = TlsFiles(ca=self.ca, certificate=self.certificate, key=self.key)
+        files = TlsFiles(ca=self.ca, certificate=self.certificate, key=self.private_key)
         return None if files == TlsFiles() else files
 
 
@@ -74,10 +74,12 @@ def declare_connection_options(
         Path | None,
         typer.Option(help="PEM file of the client certificate.", rich_help_panel=_PANEL),
     ] = None,
-    key: Annotated[
+    private_key: Annotated[  # not key, which is an argument of `opserve key revoke`
         Path | None,
         typer.Option(
-            help="PEM file of the client certificate's private key.", rich_help_panel=_PANEL
+            "--key",
+            help="PEM file of the client certificate's private key.",
+            rich_help_panel=_PANEL,
         ),
     ] = None,
     api_key: Annotated[

@@ -178,3 +178,9 @@ def test_the_help_of_compare_defines_runs_drifts_and_exit_statuses() -> None:
     text = " ".join(all_commands()["conform compare"].help.split())
     for part in ("record file", "drift is", "exit status is 1", "2 if a run cannot be read"):
         assert part in text
+
+
+def test_no_two_parameters_of_a_command_have_one_name() -> None:
+    """An option of the connection would take the value of an argument with its name."""
+    names = {n: [one.name for one in command.params] for n, command in all_commands().items()}
+    assert {name for name, found in names.items() if len(found) != len(set(found))} == set()

@@ -83,6 +83,7 @@ def test_a_server_serves(
         ("server", ("bootstrap",)),
         ("server", ("warmup",)),
         ("server", ("conform", "run", "--suite", "smoke", "--target", "target:nothing")),
+        ("admin", ("apply", "teams.yaml")),
         ("conform", ("conform", "cases", "--suite", "onnx:.")),
         ("demo", ("demo",)),
     ],
