@@ -184,3 +184,12 @@ def test_no_two_parameters_of_a_command_have_one_name() -> None:
     """An option of the connection would take the value of an argument with its name."""
     names = {n: [one.name for one in command.params] for n, command in all_commands().items()}
     assert {name for name, found in names.items() if len(found) != len(set(found))} == set()
+
+
+def test_the_command_line_starts_without_modules_that_one_command_needs() -> None:
+    late = {"opserve_client.conform", "opserve_client.apply", "pydantic", "ruamel.yaml", "grpc"}
+    program = "import sys, opserve_client.cli; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not late & set(done.stdout.split())
