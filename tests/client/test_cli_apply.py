@@ -380,12 +380,23 @@ def test_no_key_is_created_for_a_file_that_cannot_take_it(
         (
             "tenants:\n  lab:\n    quota:\n      sessions: 256MB\n",
             "4: tenants.lab.quota.sessions",
-            "a number of at least 0, or none",
+            "valid integer",
         ),
-        ("tenants: {lab: {quota: {sessions: }}}", "1: tenants.lab.quota.sessions", "none"),
-        ("tenants: {lab: {quota: {sessions: true}}}", "1: tenants.lab.quota.sessions", "number"),
-        ("tenants: {lab: {quota: {sessions: 1.5}}}", "1: tenants.lab.quota", "a whole number"),
-        ("tenants: {lab: {quota: {seats: 1}}}", "1: tenants.lab.quota", "allowed device_memory"),
+        ("tenants: {lab: {quota: {sessions: }}}", "1: tenants.lab.quota.sessions", "none for no"),
+        ("tenants: {lab: {quota: {sessions: true}}}", "1: tenants.lab.quota.sessions", "integer"),
+        ("tenants: {lab: {quota: {sessions: -1}}}", "1: tenants.lab.quota.sessions", "equal to 0"),
+        ("tenants: {lab: {quota: {sessions: 1.5}}}", "1: tenants.lab.quota.sessions", "integer"),
+        (
+            "tenants: {lab: {quota: {calls_per_s: .inf}}}",
+            "1: tenants.lab.quota.calls_per_s",
+            "finite",
+        ),
+        ("tenants: {lab: {quota: {seats: 1}}}", "1: tenants.lab.quota.seats", "extra inputs"),
+        (
+            "tenants:\n  lab:\n    quota:\n      bytes_in_flight: 3XB\n",
+            "4: tenants.lab.quota.bytes_in_flight",
+            "such as 268435456, 256MB or 256MiB",
+        ),
         (
             "tenants:\n  lab:\n    keys:\n      ci:\n        scopes: [root]\n",
             "5: tenants.lab.keys.ci.scopes.0",
@@ -453,3 +464,8 @@ def test_an_error_of_the_service_before_the_first_change_is_raised(
     monkeypatch.setattr(farm, "list_tenants", fails)
     result = apply(TEAMS, "--yes")
     assert isinstance(result.exception, OpserveError)
+
+
+def test_a_size_may_have_a_unit(farm: Farm) -> None:
+    apply("tenants: {lab: {quota: {device_memory_bytes: 2MiB, bytes_in_flight: none}}}", "--yes")
+    assert farm.tenants["lab"].quota == messages.Quota(device_memory_bytes=2**21)

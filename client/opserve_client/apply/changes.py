@@ -134,7 +134,7 @@ def changes_to(
 def _limits_of(now: Tenant | None, part: TenantPart, *, prune: bool) -> dict[str, float | None]:
     """Returns the limits to set; with prune, other limits of the tenant are removed."""
     others = now.quota.ListFields() if prune and now is not None else ()
-    return {field.name: None for field, _ in others} | part.quota
+    return {field.name: None for field, _ in others} | part.quota.limits
 
 
 def _of_tenant(
@@ -161,7 +161,7 @@ def _of_tenant(
 
 
 def _create_tenant(admin: Admin, name: str, part: TenantPart) -> None:
-    limits = {resource: limit for resource, limit in part.quota.items() if limit is not None}
+    limits = {resource: limit for resource, limit in part.quota.limits.items() if limit is not None}
     admin.create_tenant(name, weight=part.weight, priority_limit=part.priority_limit, quota=limits)
     if part.disabled:
         admin.update_tenant(name, disabled=True)

@@ -1,21 +1,16 @@
 """The file of `opserve apply`: tenants with their quotas, keys and trusted identities."""
 
 from collections.abc import Hashable, Sequence
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from google.protobuf.descriptor import FieldDescriptor
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from opserve.v1.admin_service_pb2 import Quota
 from opserve_client.files import FileError
-from opserve_client.wire.json_messages import fields_of
+from opserve_kernels.user_input import bytes_of
 
-_KINDS = {field.name: field.type for field in fields_of(Quota)}
-"""Types of the limits, by resource."""
 UNLIMITED = "none"
 """A limit that removes the limit."""
 
@@ -28,19 +23,13 @@ def _an_empty_part(value: object) -> object:
 def _a_limit(value: object) -> object:
     if value == UNLIMITED:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
-        raise ValueError(f"allowed a number of at least 0, or {UNLIMITED} for no limit")
+    if value is None:
+        raise ValueError(f"no value: give a number, or {UNLIMITED} for no limit")
     return value
 
 
-def _a_quota(limits: dict[str, float | None]) -> dict[str, float | None]:
-    for resource, limit in limits.items():
-        if resource not in _KINDS:
-            raise ValueError(f"no resource {resource}: allowed {', '.join(_KINDS)}")
-        is_fraction = isinstance(limit, float) and _KINDS[resource] != FieldDescriptor.TYPE_DOUBLE
-        if is_fraction:
-            raise ValueError(f"{resource}: allowed a whole number")
-    return limits
+def _a_size(value: object) -> object:
+    return bytes_of(value) if isinstance(value, str) and value != UNLIMITED else value
 
 
 Scope: TypeAlias = Literal["operate", "metrics", "admin"]
@@ -48,13 +37,35 @@ Scopes = Annotated[list[Scope], Field(min_length=1)]
 TenantName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")]
 Principal = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]{1,63}$")]
 Text = Annotated[str, Field(min_length=1)]
-Limits = Annotated[
-    dict[str, Annotated[int | float | None, BeforeValidator(_a_limit)]], AfterValidator(_a_quota)
+Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_a_limit)]
+Size = Annotated[Count, BeforeValidator(_a_size)]
+Rate = Annotated[
+    Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_a_limit)
 ]
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class QuotaPart(_Part):
+    """Limits of a tenant, as in the message Quota; None is no limit."""
+
+    device_memory_bytes: Size = None
+    sessions: Count = None
+    buffers: Count = None
+    executors: Count = None
+    streams: Count = None
+    queued_entries: Count = None
+    calls_per_s: Rate = None
+    bytes_in_flight: Size = None
+    device_seconds_per_day: Rate = None
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """The limits that the document has, by resource."""
+        given: dict[str, float | None] = self.model_dump(exclude_unset=True)
+        return given
 
 
 class KeyPart(_Part):
@@ -96,7 +107,7 @@ class TenantPart(_Part):
         weight: Share of a device relative to other tenants.
         priority_limit: Greatest priority of its session requests.
         disabled: Whether the service rejects its keys.
-        quota: Limits by resource; None is no limit.
+        quota: Limits of its resources.
         keys: Keys by principal.
         identities: Trusted identities.
     """
@@ -104,7 +115,7 @@ class TenantPart(_Part):
     weight: Annotated[int, Field(ge=1, le=1000)] | None = None
     priority_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
     disabled: bool | None = None
-    quota: Limits = {}
+    quota: QuotaPart = QuotaPart()
     keys: dict[Principal, Annotated[KeyPart, BeforeValidator(_an_empty_part)]] = {}
     identities: list[IdentityPart] = []
 
