@@ -58,7 +58,10 @@ def test_a_case_of_a_problem_has_it_as_its_source_and_is_drawn_by_the_seed() -> 
         ("benchdnn:commands", "commands: nothing can be converted to a case"),
         ("miopen:missing", "No such file"),
         ("onnx:missing", "nothing can be converted to a case"),
-        ("caffe:layers", "allowed smoke, standard, exhaustive, a file or benchdnn:PATH, miopen"),
+        (
+            "caffe:layers",
+            "allowed a file, benchdnn:PATH, miopen:PATH, onnx:PATH, msprobe:PATH, smoke",
+        ),
     ],
 )
 def test_input_that_makes_no_suite_is_refused(name: str, reason: str) -> None:

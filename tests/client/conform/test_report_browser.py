@@ -393,7 +393,8 @@ def test_a_narrow_window_shows_whole_maps_and_every_reason(
         page.wait_for_selector(MAP)
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size(NARROW)
-        page.wait_for_function(f"[...document.querySelectorAll('{MAP}')].every({FITS})")
+        page.reload()
+        page.wait_for_selector(MAP)
         for place in range(page.locator(MAP).count()):
             assert page.locator(MAP).nth(place).evaluate(FITS)
         row, last, columns = 14, 27, 28
