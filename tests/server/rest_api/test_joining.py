@@ -21,6 +21,7 @@ class Wire:
         self.end = JoiningTransport(below, asyncio.get_running_loop())
 
     def _take_all(self, data: Sequence[bytes]) -> None:
+        assert all(data)  # an empty piece keeps the loop of Python 3.12 and later busy
         self.pieces.append(b"".join(data))
 
 
