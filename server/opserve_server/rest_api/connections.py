@@ -389,7 +389,7 @@ class JoiningTransport:
         """Holds back a small piece until the next one, or the end of this iteration."""
         held, self._held = self._held, None
         if held is not None:
-            # Python 3.12 and later never send an empty piece: the loop would spin until the connection ends.
+            # Python 3.12 and later never send an empty piece: the loop would spin until the end.
             self._transport.writelines((held, data) if data else (held,))
         elif len(data) > _SMALL_BYTES:
             self._transport.write(data)
