@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
@@ -42,7 +44,11 @@ async def compile_missing(kernels: Sequence[str]) -> None:
         raise StartFailed(f"kernels: not compiled within {_TIMEOUT_S:g} s") from None
     finally:
         telling.cancel()
-        program.kill()
+        if program.poll() is None:
+            # All at once: a process that it has begun would report that it cannot read from it. One
+            # ignores this signal: the resource tracker, which then frees the semaphores.
+            os.killpg(program.pid, signal.SIGTERM)
+            program.kill()
         program.wait()
     if status:
         raise StartFailed("kernels: they cannot be compiled; see the log")
