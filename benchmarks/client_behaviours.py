@@ -60,9 +60,17 @@ async def queue_and_abort(session: AsyncSession, chance: random.Random) -> None:
 
 async def make_errors(session: AsyncSession, chance: random.Random) -> None:
     """Makes a call that the service rejects."""
+    rejected_call = Im2colBackward(
+        grad_output=np.ones(3, np.float32),
+        input_size=1,
+        kernel_size=1,
+        dilation=1,
+        padding=0,
+        stride=1,
+    )
     rejected: list[Callable[[], Awaitable[object]]] = [
         lambda: session.allocate(1 << 60),
-        lambda: session.run(Im2colBackward(grad_output=np.ones(3, np.float32))),
+        lambda: session.run(rejected_call),
     ]
     with suppress(OpserveError):
         await chance.choice(rejected)()

@@ -58,7 +58,7 @@ class Caller:
             for image in images:
                 out = (await session.run(_copy_of(image))).out
                 self.calls += 1
-                self.wrong += out is None or not np.array_equal(out, image)
+                self.wrong += not np.array_equal(out, image)
             if self.calls >= CALLS_BEFORE:
                 self.enough.set()
             if session.name != first:

@@ -1,13 +1,21 @@
 """Tests of what no installation brings: left out where it is absent, if skips fail too."""
 
+from importlib.util import find_spec
+
 import pytest
 
 import previous_release
 import vendor_pages
 
+
+def has_torch() -> bool:
+    return find_spec("torch") is not None
+
+
 IS_THERE = {
     "vendor_pages": vendor_pages.FOLDER.is_dir,
     "previous_release": previous_release.is_there,
+    "torch": has_torch,
 }
 """By the mark of the tests."""
 

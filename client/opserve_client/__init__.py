@@ -14,6 +14,7 @@ from opserve_client._sync.session import Session
 from opserve_client._sync.streams import Event, Executor, Plan, Stream
 from opserve_client.access import TlsFiles
 from opserve_client.benchmark import Benchmark
+from opserve_client.device import Device
 from opserve_client.errors import (
     AclnnError,
     AclrtError,
@@ -100,6 +101,7 @@ __all__ = [
     "DeconvError",
     "DeconvGradFilter",
     "DeconvGradFilterResult",
+    "Device",
     "DocumentedRuleWarning",
     "Event",
     "ExecutionFailed",

@@ -53,6 +53,13 @@ class Access:
     headers: dict[str, str] = field(repr=False)
     tls: TlsFiles
 
+    @property
+    def place(self) -> str:
+        """The URL without a path and a user, for people."""
+        scheme = ("http" if self.is_rest else "grpc") + ("s" if self.secure else "")
+        authority = self.target.rpartition("://")[2].partition("/")[0]
+        return f"{scheme}://{authority.rpartition('@')[2]}"
+
 
 def access_to(
     address: str, *, api_key: str | None, tls: TlsFiles | None, allow_plaintext: bool | None

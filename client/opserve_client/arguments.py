@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve.v1 import session_service_pb2 as session_pb2
+from opserve_client.array_like import as_array, bytes_of, is_array
+from opserve_client.data_types import data_type_of
 from opserve_client.errors import (
     SessionLost,
     invalid_argument,
@@ -41,6 +43,7 @@ DETERMINISTIC_LEVELS: Mapping[str, session_pb2.DeterministicLevel.ValueType] = {
 LARGEST_UINT32 = 2**32 - 1
 LARGEST_UINT64 = 2**64 - 1
 INT64 = range(-(2**63), 2**63)
+ARRAYS = "an array of numbers: NumPy's, one with __array__ or a CPU __dlpack__, or lists"
 _SHOWN = 80
 
 
@@ -147,13 +150,28 @@ def members(
     return {str(key): member for key, member in given.items() if member is not None}
 
 
-def array(value: object, *, parameter: str) -> NDArray[Any]:
-    """Converts a value to an array; `data_type_of` checks the dtype later."""
+def array(
+    value: object,
+    *,
+    parameter: str,
+    allowed: str = ARRAYS,
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
+) -> NDArray[Any]:
+    """Converts an array of any library, or numbers in lists, to a NumPy array of known elements."""
     try:
-        return np.asarray(value)
-    except (TypeError, ValueError):
-        allowed = "an array or values that numpy.asarray accepts"
-        raise invalid_argument(parameter, shown(value), allowed) from None
+        found = as_array(value)
+    except TypeError as error:
+        raise invalid_argument(parameter, str(error), allowed, status=status) from error
+    data_type_of(found.dtype, parameter=parameter, status=status)
+    return found
+
+
+def per_dimension(value: object, count: int) -> object:
+    """Returns an integer as one entry for each of `count` dimensions, and other values as given."""
+    try:
+        return (_integer(value),) * count
+    except TypeError:
+        return value
 
 
 def unsigned(value: object, *, parameter: str, most: int = LARGEST_UINT64) -> int:
@@ -220,11 +238,13 @@ def choice(value: object, values: Mapping[str, ValueT], *, parameter: str) -> Va
 
 
 def host_bytes(value: object, *, parameter: str) -> memoryview:
-    """Returns the bytes of an object with a contiguous buffer."""
+    """Returns the bytes of a contiguous buffer, or of an array's elements in row-major order."""
     try:
+        if is_array(value):
+            return bytes_of(as_array(value))
         return memoryview(value).cast("B")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  checked here
     except TypeError:
-        allowed = "contiguous bytes or a NumPy array"
+        allowed = "contiguous bytes or an array of numbers"
         raise invalid_parameter(parameter, shown(value), allowed) from None
 
 

@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from opserve_client.arguments import array
+from opserve_client.array_like import ArrayLike
 from opserve_client.errors import malformed_answer
 from opserve_client.tensors import Array
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 
 def plain(arrays: Mapping[str, ArrayLike]) -> dict[str, Array]:
-    """Returns the arrays as a file stores them."""
-    return {name: _plain(array) for name, array in arrays.items()}
+    """Returns the arrays as a file stores them.
+
+    Raises:
+        AclnnError: 161002, a value is no array, or has elements that opserve does not have.
+    """
+    return {name: _plain(name, array) for name, array in arrays.items()}
 
 
 def packed(arrays: Mapping[str, Array]) -> memoryview:
@@ -34,6 +39,6 @@ def unpacked(data: bytes) -> dict[str, Array]:
         raise malformed_answer(f"the answer is no .npz file: {error}") from error
 
 
-def _plain(array: ArrayLike) -> Array:
-    given = np.asarray(array)
+def _plain(name: str, value: ArrayLike) -> Array:
+    given = array(value, parameter=name)
     return given.view(np.uint16) if given.dtype == NUMPY_DTYPES[DataType.BF16] else given

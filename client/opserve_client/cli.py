@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -162,7 +163,7 @@ def devices(
     with connected(context, address) as client:
         found = client.list_devices()
     if as_json:
-        show_json([to_full_json(device) for device in found])
+        show_json([asdict(device) for device in found])
         return
     table = Table(box=None, padding=(0, 1), collapse_padding=True)
     for column in ("device", "profile", "ready", "sessions", "free / memory\nMiB", "operators"):

@@ -20,13 +20,17 @@ _FROM_NUMPY = {dtype: data_type for data_type, dtype in NUMPY_DTYPES.items()}
 
 
 def data_type_of(
-    dtype: DTypeLike, *, status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID
+    dtype: DTypeLike,
+    *,
+    parameter: str = "dtype",
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> DataType:
     """Returns the element type of a name, a NumPy dtype or a scalar type.
 
     Args:
         dtype: A name of the vendor ("FLOAT", "ACL_FLOAT") or of NumPy ("float32", "bfloat16"), a
             dtype, a scalar type or the value of aclDataType.
+        parameter: Name of the argument, for an error.
         status: The code of an error.
 
     Raises:
@@ -39,7 +43,7 @@ def data_type_of(
     if not isinstance(dtype, int):
         with suppress(TypeError, ValueError, KeyError):
             return _FROM_NUMPY[np.dtype(dtype).newbyteorder("=")]
-    raise _unknown("dtype", str(dtype), DataType.__members__, status=status)
+    raise _unknown(parameter, str(dtype), DataType.__members__, status=status)
 
 
 def numpy_dtype(data_type: DataType) -> "np.dtype[Any]":

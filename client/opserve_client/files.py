@@ -13,7 +13,14 @@ from numpy.lib.npyio import NpzFile
 
 from opserve_client._sync.session import Session
 from opserve_client.data_types import data_type_of
-from opserve_client.operators import OPERATORS, OperatorClass, infer_outputs, plain, tensor_fields
+from opserve_client.operators import (
+    OPERATORS,
+    OperatorClass,
+    call_of,
+    infer_outputs,
+    plain,
+    tensor_fields,
+)
 from opserve_client.tensors import Array, OutputArgument
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
@@ -105,7 +112,7 @@ def run_file(
         OpserveError: The call was rejected or failed.
     """
     operator, arguments = _named(call, arguments)
-    tensors = tensor_fields(operator())
+    tensors = tensor_fields(call_of(operator, {}))
     allowed = [field.name for field in fields(operator)]
     unknown = sorted(arguments.keys() - set(allowed))
     if unknown:
@@ -114,12 +121,12 @@ def run_file(
     values: dict[str, Any] = dict(arguments)
     for name, entry in entries.items():
         values[name] = None if entry is None else _tensor(session, name, entry, arrays)
-    for name, spec in infer_outputs(plain(operator(**values))).items():
+    for name, spec in infer_outputs(plain(call_of(operator, values))).items():
         entry = entries.get(name)
         if entry is not None and entry.array is None and entry.format is not None:
             dtype = values[name] or spec.dtype
             values[name] = session.empty(spec.shape, dtype, format=entry.format)
-    results: tuple[Array | None, ...] = session.run(operator(**values))
+    results: tuple[Array | None, ...] = session.run(call_of(operator, values))
     names = operator.schema.OUTPUTS
     return {name: array for name, array in zip(names, results, strict=True) if array is not None}
 

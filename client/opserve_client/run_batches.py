@@ -14,7 +14,8 @@ from opserve.v1.operator_service_pb2 import (
     SetTensorBufferRequest,
 )
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
-from opserve_client.data_types import data_type_of, is_dtype_like
+from opserve_client.array_like import bytes_of
+from opserve_client.data_types import DTypeLike, data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, error_from_result
 from opserve_client.handles import Handles, next_handle
 from opserve_client.operators import (
@@ -24,9 +25,9 @@ from opserve_client.operators import (
     tensor_fields,
 )
 from opserve_client.tensors import (
-    OutputArgument,
+    Array,
+    DeviceTensor,
     TensorSpec,
-    bytes_of,
     span_bytes,
     spec_of,
     start_bytes,
@@ -84,8 +85,8 @@ def prepare(call: OperatorCall[Any]) -> Prepared:
     parts: list[Part] = []
     given: dict[str, TensorSpec] = {}
     for index, name in enumerate(tensor_fields(call)):
-        value: OutputArgument = getattr(call, name)
-        spec = _spec(value, inferred.get(name), call)
+        value: Array | DeviceTensor | DTypeLike | None = getattr(call, name)
+        spec = _spec(name, value, inferred.get(name), call)
         if spec is None:
             continue
         if _is_on_device(value) or not _can_be_made(spec):
@@ -107,17 +108,21 @@ def prepare(call: OperatorCall[Any]) -> Prepared:
 
 
 def _spec(
-    value: OutputArgument, inferred: TensorSpec | None, call: OperatorCall[Any]
+    name: str,
+    value: "Array | DeviceTensor | DTypeLike | None",
+    inferred: TensorSpec | None,
+    call: OperatorCall[Any],
 ) -> TensorSpec | None:
     """Returns the tensor of an argument; None or a dtype means the inferred tensor."""
     if value is None:
         return inferred
     if is_dtype_like(value):
-        return inferred and replace(inferred, dtype=data_type_of(value, status=call.invalid))
+        dtype = data_type_of(value, parameter=name, status=call.invalid)
+        return inferred and replace(inferred, dtype=dtype)
     return spec_of(value, formats=call.schema.FORMATS)
 
 
-def _is_on_device(value: OutputArgument) -> bool:
+def _is_on_device(value: object) -> bool:
     return value is not None and not isinstance(value, np.ndarray) and not is_dtype_like(value)
 
 

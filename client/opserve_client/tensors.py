@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opserve.v1 import tensor_pb2
 from opserve_client.arguments import unsigned
+from opserve_client.array_like import ArrayLike
 from opserve_client.data_types import (
     DTypeLike,
     data_type_of,
@@ -64,11 +65,20 @@ class DeviceBuffer(Protocol):
         ...
 
 
-TensorArgument: TypeAlias = "Array | DeviceTensor | None"
+TensorArgument: TypeAlias = "ArrayLike | DeviceTensor | None"
 OutputArgument: TypeAlias = "TensorArgument | DTypeLike"
 
 
-def spec_of(value: TensorArgument, *, formats: Mapping[int, Format]) -> TensorSpec | None:
+def rank_of(value: object) -> int | None:
+    """Returns the number of dimensions of a NumPy array or a tensor on a device; None of others."""
+    if isinstance(value, DeviceTensor):
+        return value.spec.rank
+    return cast("Array", value).ndim if isinstance(value, np.ndarray) else None
+
+
+def spec_of(
+    value: "Array | DeviceTensor | None", *, formats: Mapping[int, Format]
+) -> TensorSpec | None:
     """Returns the tensor of an argument on a device; None for a null pointer.
 
     Args:
@@ -136,12 +146,6 @@ def message_of(spec: TensorSpec) -> tensor_pb2.Tensor:
         storage_shape=_int64_array(spec.storage_shape),
         buffer=spec.buffer,
     )
-
-
-def bytes_of(array: Array) -> memoryview:
-    """Returns the elements of an array in row-major order, copied only from another order."""
-    native = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
-    return native.reshape(-1).view(np.uint8).data
 
 
 def _int64_array(values: Sequence[int] | None) -> tensor_pb2.Int64Array | None:

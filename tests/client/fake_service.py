@@ -50,6 +50,7 @@ class FakeService:
         failures: Errors to raise for a method or command, each once, by name.
         operators: What its device lists.
         version: Its version.
+        session: Name of the session.
         described: The operators that it describes.
         planned: The latest call of phase one.
         workspace_size: Bytes that phase one returns.
@@ -78,13 +79,13 @@ class FakeService:
         self.opened = session_pb2.OpenSessionRequest()
         self.openings: list[session_pb2.OpenSessionRequest] = []
         self.levels: list[session_pb2.SetDeterministicLevelRequest] = []
-        self._session, self._restarts, self._ended = "5e55", 0, ""
+        self.session, self._restarts, self._ended = "5e55", 0, ""
         self._last = dict.fromkeys(_CREATING.values(), 0)
 
     def restart(self) -> None:
         """Forgets every session and what it had, as a front that is killed and started again."""
         self._restarts += 1
-        self._session = f"5e55{self._restarts}"
+        self.session = f"5e55{self._restarts}"
         self.buffers.clear()
         self.executors.clear()
         self._last = dict.fromkeys(_CREATING.values(), 0)
@@ -101,7 +102,7 @@ class FakeService:
         if self.failures.get(name):
             raise self.failures[name].pop(0)
         session = getattr(request, "session", "")
-        if self._restarts and session not in {"", self._session}:
+        if self._restarts and session not in {"", self.session}:
             raise refusal(107017, "session", session, ended=self._ended)
         return self._answer(request)
 
@@ -114,14 +115,22 @@ class FakeService:
         )
         return answer or _METHOD_OF[type(request)].response()
 
+    @property
+    def _device(self) -> session_pb2.Device:
+        return session_pb2.Device(
+            name="ascend910b-0", profile="ascend910b", ready=True, operators=self.operators
+        )
+
     def _sessions(self, request: Message) -> Message | None:
         match request:
             case session_pb2.OpenSessionRequest():
                 self.opened = request
                 self.openings.append(request)
-                return session_pb2.OpenSessionResponse(session=self._session, lease_s=self.lease_s)
+                return session_pb2.OpenSessionResponse(
+                    session=self.session, lease_s=self.lease_s, device=self._device
+                )
             case session_pb2.GetSessionRequest():
-                return session_pb2.GetSessionResponse(session=self._session, lease_s=self.lease_s)
+                return session_pb2.GetSessionResponse(session=self.session, lease_s=self.lease_s)
             case session_pb2.SetDeterministicLevelRequest():
                 self.levels.append(request)
             case _:
@@ -131,13 +140,7 @@ class FakeService:
     def _lifetime(self, request: Message) -> Message | None:
         match request:
             case session_pb2.ListDevicesRequest():
-                device = session_pb2.Device(
-                    name="ascend910b-0",
-                    profile="ascend910b",
-                    ready=True,
-                    operators=self.operators,
-                )
-                return session_pb2.ListDevicesResponse(devices=[device], version=self.version)
+                return session_pb2.ListDevicesResponse(devices=[self._device], version=self.version)
             case stream_pb2.CreateStreamRequest():
                 return stream_pb2.CreateStreamResponse(stream=self._make("stream", request.stream))
             case event_pb2.CreateEventRequest():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from opserve_client import ConvolutionBackward, CubeMathType
+from opserve_client import ConvolutionBackward, CubeMathType, Im2colBackward
 
 Array = NDArray[Any]
 
@@ -32,3 +32,17 @@ def convolution(**changes: object) -> ConvolutionBackward:
     }
     arguments.update(changes)
     return ConvolutionBackward(**arguments)
+
+
+def columns(**changes: object) -> Im2colBackward:
+    """An Im2colBackward of null pointers; what is given replaces them."""
+    arguments: dict[str, Any] = {
+        "grad_output": None,
+        "input_size": None,
+        "kernel_size": None,
+        "dilation": None,
+        "padding": None,
+        "stride": None,
+    }
+    arguments.update(changes)
+    return Im2colBackward(**arguments)

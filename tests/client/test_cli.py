@@ -235,7 +235,7 @@ def failure(monkeypatch: pytest.MonkeyPatch, capsys: Capture, *arguments: str | 
         ({"grad_output": 5}, "arguments.grad_output: given 5, allowed an object"),
         ({"grad_output": {"array": 5}}, "arguments.grad_output.array: given 5, allowed a text"),
         ({"grad_output": {"dtype": "FLOAT"}}, "grad_output: given"),
-        ({"stride": 1}, "161002 ACLNN_ERR_PARAM_INVALID: stride: given 1, allowed a sequence"),
+        ({"stride": "1"}, "161002 ACLNN_ERR_PARAM_INVALID: stride: given '1', allowed a sequence"),
         ({"stride": "11"}, "stride: given '11'"),
         ({"input_size": {"0": 1}}, "input_size: given {'0': 1}"),
         ({"kernel_size": [1.0, 1]}, "kernel_size: given [1.0, 1]"),

@@ -159,10 +159,10 @@ MISTAKES: list[tuple[Any, str, str]] = [
         "the key 'g', allowed the keys g_extend, multiple_extend",
     ),
     (backprop_filter(raw=0), "raw", "True or False"),
-    (backprop_filter(input_x=[1.0]), "input_x", "given list, allowed a NumPy array"),
-    (backprop_filter(input_x=np.zeros(1, complex)), "dtype", "given complex128, allowed FLOAT"),
+    (backprop_filter(input_x={}), "input_x", "given dict, allowed an array of numbers"),
+    (backprop_filter(input_x=np.zeros(1, complex)), "input_x", "given complex128, allowed FLOAT"),
     (backprop_filter(filter_sizes=16), "filter_sizes", "a sequence of integers of 64 bits"),
-    (backprop_filter(res_tensor="float31"), "dtype", "given float31, allowed FLOAT"),
+    (backprop_filter(res_tensor="float31"), "res_tensor", "given float31, allowed FLOAT"),
 ]
 DECONV_MISTAKES: list[tuple[Any, str, str]] = [
     (deconvolution(param=3), "param", "given 3, allowed a sequence of integers"),
@@ -170,7 +170,7 @@ DECONV_MISTAKES: list[tuple[Any, str, str]] = [
     (deconvolution(core_mask="f"), "core_mask", "an integer"),
     (deconvolution(function=1), "function", "given 1, allowed a string"),
     (deconvolution(temp_space=object()), "temp_space", "an integer"),
-    (deconvolution(dw_data=[1]), "dw_data", "a dtype or None"),
+    (deconvolution(dw_data={}), "dw_data", "a dtype or None"),
 ]
 
 

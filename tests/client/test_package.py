@@ -11,7 +11,7 @@ import pytest
 import opserve_client
 from opserve.v1 import operator_service_pb2
 from opserve_client import transports
-from opserve_client.operators import OPERATORS, tensor_fields
+from opserve_client.operators import OPERATORS, call_of, tensor_fields
 from opserve_client.wire.admin_methods import ADMIN_METHODS
 from opserve_client.wire.conformance_methods import CONFORMANCE_METHODS
 from opserve_client.wire.methods import METHODS
@@ -90,7 +90,7 @@ def test_operators_have_the_fields_of_their_messages() -> None:
 
 
 def test_tensor_fields_are_counted_in_the_vendors_order() -> None:
-    assert tensor_fields(opserve_client.ConvolutionBackward()) == (
+    assert tensor_fields(call_of(opserve_client.ConvolutionBackward, {})) == (
         "grad_output",
         "input",
         "weight",
@@ -98,8 +98,9 @@ def test_tensor_fields_are_counted_in_the_vendors_order() -> None:
         "grad_weight",
         "grad_bias",
     )
-    assert tensor_fields(opserve_client.Im2colBackward()) == ("grad_output", "out")
-    assert tensor_fields(opserve_client.DeconvGradFilter()) == ("dy_data", "x_data", "dw_data")
+    assert tensor_fields(call_of(opserve_client.Im2colBackward, {})) == ("grad_output", "out")
+    deconvolution = call_of(opserve_client.DeconvGradFilter, {})
+    assert tensor_fields(deconvolution) == ("dy_data", "x_data", "dw_data")
 
 
 def test_every_rpc_of_the_protos_has_a_row() -> None:

@@ -9,13 +9,12 @@ import pytest
 from google.protobuf.message import Message
 
 from client.fake_service import FakeService, refusal
-from client.samples import convolution, numbers
+from client.samples import columns, convolution, numbers
 from opserve.v1 import session_service_pb2 as session_pb2
 from opserve_client import (
     AsyncClient,
     Client,
     DeconvGradFilter,
-    Im2colBackward,
     OpserveError,
     ServiceUnreachable,
     Session,
@@ -97,8 +96,10 @@ Use = Callable[[Session, Any, Any], object]
 USES: list[Use] = [
     lambda session, tensor, _: session.run(convolution(weight=tensor)),
     lambda session, tensor, _: session.run(convolution(grad_input=tensor)),
-    lambda session, tensor, _: session.get_workspace_size(Im2colBackward(grad_output=tensor)),
-    lambda session, _, buffer: session.run(DeconvGradFilter(temp_space=buffer)),
+    lambda session, tensor, _: session.get_workspace_size(columns(grad_output=tensor)),
+    lambda session, _, buffer: session.run(
+        DeconvGradFilter(dy_data=None, x_data=None, temp_space=buffer)
+    ),
     lambda _, tensor, __: tensor.download(),
     lambda _, __, buffer: buffer.write(b"1"),
     lambda _, __, buffer: buffer.read(),

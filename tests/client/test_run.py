@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from client.fake_service import FakeService, refusal
-from client.samples import convolution, numbers
+from client.samples import columns, convolution, numbers
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest
 from opserve_client import (
@@ -186,11 +186,11 @@ def test_an_empty_tensor_has_a_buffer_all_the_same(session: Session, fake: FakeS
         convolution(bias_sizes=None, grad_output=numbers(3)),
         convolution(grad_output=numbers(), input=numbers(1), weight=numbers(1)),
         convolution(groups=-1, stride=[], padding=[1] * 9, cube_math_type=77),
-        Im2colBackward(),
-        Im2colBackward(grad_output=numbers(3), input_size=[1, 1], kernel_size=[1, 1]),
-        Im2colBackward(grad_output=numbers(4, 2), input_size=[-1, 1], kernel_size=[0, 0]),
-        Im2colBackward(grad_output=numbers(4, 2), input_size=[], kernel_size=[2]),
-        Im2colBackward(grad_output=numbers(4, 2), input_size=[2**62, 2**62], kernel_size=[1, 1]),
+        columns(),
+        columns(grad_output=numbers(3), input_size=[1, 1], kernel_size=[1, 1]),
+        columns(grad_output=numbers(4, 2), input_size=[-1, 1], kernel_size=[0, 0]),
+        columns(grad_output=numbers(4, 2), input_size=[], kernel_size=[2]),
+        columns(grad_output=numbers(4, 2), input_size=[2**62, 2**62], kernel_size=[1, 1]),
     ],
 )
 def test_malformed_arguments_reach_the_service(

@@ -99,14 +99,14 @@ def test_a_place_that_cannot_be_is_not_read(session: Session) -> None:
 
 
 def test_array_likes_of_numpy_are_uploaded(session: Session) -> None:
-    np.testing.assert_array_equal(session.upload([[1.0, 2.0]]).download(), [[1.0, 2.0]])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    np.testing.assert_array_equal(session.upload([[1.0, 2.0]]).download(), [[1.0, 2.0]])
 
 
 @pytest.mark.parametrize("wrong", [[[1], [2, 3]], ["a"], [1j], object(), None])
 def test_values_without_a_dtype_of_the_vendor_are_refused_by_name(
     session: Session, wrong: Any
 ) -> None:
-    with pytest.raises(AclnnError, match=r"(array|dtype): given") as raised:
+    with pytest.raises(AclnnError, match=r"array: given") as raised:
         session.upload(wrong)
     assert raised.value.code == 161002
 
@@ -122,7 +122,7 @@ def test_a_buffer_is_written_and_read_in_parts(session: Session) -> None:
 
 def test_handles_name_freed_objects(session: Session, fake: FakeService) -> None:
     buffer = session.allocate(8)
-    assert repr(buffer) == "<Buffer 1: 8 bytes>"
+    assert repr(buffer) == "<Buffer 1 of session 5e55...: 8 bytes, open>"
     buffer.free()
     assert fake.buffers == {}
 

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from types import NoneType
 from typing import Any, get_args, get_type_hints, is_typeddict
 
+import numpy as np
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -12,7 +13,7 @@ from kernels.samples import REGISTRY_SAMPLES
 from opserve.v1 import tensor_pb2
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve_client.arguments import ACCURACIES, DETERMINISTIC_LEVELS, DOCUMENTED_RULES
-from opserve_client.operators import infer_outputs, plain
+from opserve_client.operators import call_of, infer_outputs, plain
 from opserve_kernels.operator import Accuracy, DocumentedRules
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
@@ -128,4 +129,6 @@ def test_a_session_may_request_every_option_of_the_service() -> None:
 
 def test_results_of_the_client_have_the_outputs_of_the_schema() -> None:
     for name, operator in OPERATORS.items():
-        assert CLIENT_CLASSES[name]().result({})._fields == operator.outputs
+        outputs = {output: np.zeros(1) for output in operator.outputs}
+        result = call_of(CLIENT_CLASSES[name], {}).result(outputs)
+        assert result._asdict() == outputs

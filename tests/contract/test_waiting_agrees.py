@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opserve.v1.session_service_pb2 import Device, Waiting
-from opserve_client import AsyncClient, OpserveError
+from opserve.v1.session_service_pb2 import Waiting
+from opserve_client import AsyncClient, Device, OpserveError
 from server.deployment import APIS, Deployment, open_deployment
 
 pytestmark = pytest.mark.parametrize("api", APIS)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from typing_extensions import override
+
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.operator_service_pb2 import ListOperatorsRequest
 from opserve.v1.session_service_pb2 import (
-    Device,
     GetSessionRequest,
     GetTimelineRequest,
     ListDevicesRequest,
@@ -35,6 +36,7 @@ from opserve_client.arguments import (
     unsigned,
 )
 from opserve_client.chrome_trace import chrome_trace, timeline_of_stream
+from opserve_client.device import Device, device_of
 from opserve_client.handles import Handles
 from opserve_client.recovery import RECOVERY_S
 from opserve_client.wire.json_messages import Json
@@ -92,10 +94,11 @@ class AsyncClient:
         sleep: runtime_async.Sleep = runtime_async.sleep,
     ) -> None:
         where = text(address, parameter="address")
+        self._place = type(transport).__name__
         if transport is None:
-            transport = _transport_for(
-                access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
-            )
+            access = access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
+            self._place = access.place
+            transport = _transport_for(access)
         self._connection = AsyncConnection(
             transport,
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
@@ -105,6 +108,11 @@ class AsyncClient:
         self.admin = AsyncAdmin(self._connection)
         self.conformance = AsyncConformance(self._connection)
 
+    @override
+    def __repr__(self) -> str:
+        state = "closed" if self._connection.closed else "open"
+        return f"<{type(self).__name__} {self._place}: {state}>"
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -113,7 +121,8 @@ class AsyncClient:
 
     async def list_devices(self) -> list[Device]:
         """Returns the devices of the service, with their memory in bytes and their sessions."""
-        return list((await self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
+        listed = await self._connection.call(LIST_DEVICES, ListDevicesRequest())
+        return [device_of(device) for device in listed.devices]
 
     async def get_version(self) -> str:
         """Returns the version of the service, such as "1.4.2"; "" of a service before 0.3."""

@@ -2,7 +2,6 @@
 
 from typing import TypeAlias
 
-import numpy as np
 from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import (
@@ -15,12 +14,12 @@ from opserve.v1.memory_service_pb2 import (
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.arguments import LARGEST_UINT32, host_bytes, session_object, unsigned
 from opserve_client.arguments import array as array_of
+from opserve_client.array_like import ArrayLike, SupportsArray, SupportsDlpack, bytes_of
 from opserve_client.data_types import numpy_dtype
 from opserve_client.errors import invalid_argument
 from opserve_client.tensors import (
     Array,
     TensorSpec,
-    bytes_of,
     elements_of,
     span_bytes,
     start_bytes,
@@ -28,7 +27,7 @@ from opserve_client.tensors import (
 )
 from opserve_client.wire.methods import COPY, FILL, FREE
 
-HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array"
+HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array | SupportsArray | SupportsDlpack"
 
 
 class AsyncBuffer:
@@ -50,7 +49,8 @@ class AsyncBuffer:
 
     @override
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.handle}: {self.size_bytes} bytes>"
+        place = f"{self.handle} of session {self.owner.shown_session}"
+        return f"<{type(self).__name__} {place}: {self.size_bytes} bytes, {self.owner.state}>"
 
     async def map(self) -> Array:
         """Maps the buffer into this process, on the service's host: a uint8 array of size_bytes.
@@ -69,12 +69,10 @@ class AsyncBuffer:
         """Copies host bytes, or an array's elements in row-major order, into the buffer.
 
         Args:
-            data: The bytes, or a NumPy array of any dtype and shape.
+            data: The bytes, or an array of numbers of any dtype, shape and library.
             offset: Bytes from the start of the buffer.
         """
-        content = (
-            bytes_of(data) if isinstance(data, np.ndarray) else host_bytes(data, parameter="data")
-        )
+        content = host_bytes(data, parameter="data")
         start = unsigned(offset, parameter="offset")
         await self.owner.write(WriteRequest(buffer=self.handle, offset=start), content)
 
@@ -174,25 +172,25 @@ class AsyncTensor:
         """
         return elements_of(self.spec, await self._read_span())
 
-    async def upload(self, array: Array) -> None:
+    async def upload(self, array: ArrayLike) -> None:
         """Sets the elements of the view; bytes between them keep their values.
 
         Args:
-            array: Elements of the view's shape and dtype.
+            array: Elements of the view's shape and dtype, as an array of any library or in lists.
 
         Raises:
             AclnnError: 161002, the array has another shape or dtype.
         """
         dtype = numpy_dtype(self.spec.dtype)
-        array = array_of(array, parameter="array")
-        if array.shape != self.spec.shape or array.dtype != dtype:
-            given = f"{list(array.shape)} {array.dtype}"
+        elements = array_of(array, parameter="array")
+        if elements.shape != self.spec.shape or elements.dtype != dtype:
+            given = f"{list(elements.shape)} {elements.dtype}"
             raise invalid_argument("array", given, f"{list(self.spec.shape)} {dtype}")
         if self.spec.strides is None:
-            content = bytes_of(array)
+            content = bytes_of(elements)
         else:
             span = await self._read_span()
-            view_of(self.spec, span)[...] = array
+            view_of(self.spec, span)[...] = elements
             content = span
         request = WriteRequest(buffer=self.spec.buffer, offset=start_bytes(self.spec))
         await self.owner.write(request, content)

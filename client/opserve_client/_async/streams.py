@@ -113,6 +113,11 @@ class AsyncStream:
         self.owner = owner
         self.handle = handle
 
+    @override
+    def __repr__(self) -> str:
+        place = f"{self.handle} of session {self.owner.shown_session}"
+        return f"<{type(self).__name__} {place}: {self.owner.state}>"
+
     async def execute(
         self,
         executor: AsyncExecutor,
@@ -239,6 +244,11 @@ class AsyncEvent:
     def __init__(self, owner: AsyncSessionCalls, *, handle: int) -> None:
         self.owner = owner
         self.handle = handle
+
+    @override
+    def __repr__(self) -> str:
+        place = f"{self.handle} of session {self.owner.shown_session}"
+        return f"<{type(self).__name__} {place}: {self.owner.state}>"
 
     async def record(self, stream: AsyncStream | None = None) -> None:
         """Records the work submitted so far on a stream; None means the default stream."""

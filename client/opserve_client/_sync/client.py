@@ -4,10 +4,11 @@
 from collections.abc import Callable, Sequence
 from typing import Self
 
+from typing_extensions import override
+
 from opserve.v1.operator_description_pb2 import OperatorDescription
 from opserve.v1.operator_service_pb2 import ListOperatorsRequest
 from opserve.v1.session_service_pb2 import (
-    Device,
     GetSessionRequest,
     GetTimelineRequest,
     ListDevicesRequest,
@@ -36,6 +37,7 @@ from opserve_client.arguments import (
     unsigned,
 )
 from opserve_client.chrome_trace import chrome_trace, timeline_of_stream
+from opserve_client.device import Device, device_of
 from opserve_client.handles import Handles
 from opserve_client.recovery import RECOVERY_S
 from opserve_client.wire.json_messages import Json
@@ -93,10 +95,11 @@ class Client:
         sleep: runtime_blocking.Sleep = runtime_blocking.sleep,
     ) -> None:
         where = text(address, parameter="address")
+        self._place = type(transport).__name__
         if transport is None:
-            transport = _transport_for(
-                access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
-            )
+            access = access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
+            self._place = access.place
+            transport = _transport_for(access)
         self._connection = Connection(
             transport,
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
@@ -106,6 +109,11 @@ class Client:
         self.admin = Admin(self._connection)
         self.conformance = Conformance(self._connection)
 
+    @override
+    def __repr__(self) -> str:
+        state = "closed" if self._connection.closed else "open"
+        return f"<{type(self).__name__} {self._place}: {state}>"
+
     def __enter__(self) -> Self:
         return self
 
@@ -114,7 +122,8 @@ class Client:
 
     def list_devices(self) -> list[Device]:
         """Returns the devices of the service, with their memory in bytes and their sessions."""
-        return list((self._connection.call(LIST_DEVICES, ListDevicesRequest())).devices)
+        listed = self._connection.call(LIST_DEVICES, ListDevicesRequest())
+        return [device_of(device) for device in listed.devices]
 
     def get_version(self) -> str:
         """Returns the version of the service, such as "1.4.2"; "" of a service before 0.3."""

@@ -3,8 +3,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from numpy.typing import ArrayLike
-
 from opserve.digests import digest_of
 from opserve.v1 import conformance_service_pb2 as conformance
 from opserve_client._sync.connection import Connection
@@ -18,6 +16,7 @@ from opserve_client.arguments import (
     text,
 )
 from opserve_client.array_files import packed, plain, unpacked
+from opserve_client.array_like import ArrayLike
 from opserve_client.errors import OpserveError
 from opserve_client.request_forms import named, request_of
 from opserve_client.tensors import Array
@@ -147,7 +146,7 @@ class Conformance:
 
         Args:
             case: Id of the case, or a definition.
-            outputs: Arrays by name; an output that is missing counts as not written.
+            outputs: Arrays of any library by name; an output that is missing counts as not written.
             suite: Suite of the id.
             seed: Seed of the inputs.
             code: Status code of a call that the kernel rejected, by name or number; "" if the call
@@ -156,6 +155,7 @@ class Conformance:
             gates: Standards that decide: an output to which one applies must meet it.
 
         Raises:
+            AclnnError: 161002, an output is no array of numbers that opserve has.
             AclrtError: 107017, the suite has no such case; 100000, the definition is of no call
                 that does what it says; 207012, the case is too large for the service.
         """

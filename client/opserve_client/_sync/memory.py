@@ -3,7 +3,6 @@
 
 from typing import TypeAlias
 
-import numpy as np
 from typing_extensions import override
 
 from opserve.v1.memory_service_pb2 import (
@@ -16,12 +15,12 @@ from opserve.v1.memory_service_pb2 import (
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client.arguments import LARGEST_UINT32, host_bytes, session_object, unsigned
 from opserve_client.arguments import array as array_of
+from opserve_client.array_like import ArrayLike, SupportsArray, SupportsDlpack, bytes_of
 from opserve_client.data_types import numpy_dtype
 from opserve_client.errors import invalid_argument
 from opserve_client.tensors import (
     Array,
     TensorSpec,
-    bytes_of,
     elements_of,
     span_bytes,
     start_bytes,
@@ -29,7 +28,7 @@ from opserve_client.tensors import (
 )
 from opserve_client.wire.methods import COPY, FILL, FREE
 
-HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array"
+HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array | SupportsArray | SupportsDlpack"
 
 
 class Buffer:
@@ -51,7 +50,8 @@ class Buffer:
 
     @override
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.handle}: {self.size_bytes} bytes>"
+        place = f"{self.handle} of session {self.owner.shown_session}"
+        return f"<{type(self).__name__} {place}: {self.size_bytes} bytes, {self.owner.state}>"
 
     def map(self) -> Array:
         """Maps the buffer into this process, on the service's host: a uint8 array of size_bytes.
@@ -70,12 +70,10 @@ class Buffer:
         """Copies host bytes, or an array's elements in row-major order, into the buffer.
 
         Args:
-            data: The bytes, or a NumPy array of any dtype and shape.
+            data: The bytes, or an array of numbers of any dtype, shape and library.
             offset: Bytes from the start of the buffer.
         """
-        content = (
-            bytes_of(data) if isinstance(data, np.ndarray) else host_bytes(data, parameter="data")
-        )
+        content = host_bytes(data, parameter="data")
         start = unsigned(offset, parameter="offset")
         self.owner.write(WriteRequest(buffer=self.handle, offset=start), content)
 
@@ -175,25 +173,25 @@ class Tensor:
         """
         return elements_of(self.spec, self._read_span())
 
-    def upload(self, array: Array) -> None:
+    def upload(self, array: ArrayLike) -> None:
         """Sets the elements of the view; bytes between them keep their values.
 
         Args:
-            array: Elements of the view's shape and dtype.
+            array: Elements of the view's shape and dtype, as an array of any library or in lists.
 
         Raises:
             AclnnError: 161002, the array has another shape or dtype.
         """
         dtype = numpy_dtype(self.spec.dtype)
-        array = array_of(array, parameter="array")
-        if array.shape != self.spec.shape or array.dtype != dtype:
-            given = f"{list(array.shape)} {array.dtype}"
+        elements = array_of(array, parameter="array")
+        if elements.shape != self.spec.shape or elements.dtype != dtype:
+            given = f"{list(elements.shape)} {elements.dtype}"
             raise invalid_argument("array", given, f"{list(self.spec.shape)} {dtype}")
         if self.spec.strides is None:
-            content = bytes_of(array)
+            content = bytes_of(elements)
         else:
             span = self._read_span()
-            view_of(self.spec, span)[...] = array
+            view_of(self.spec, span)[...] = elements
             content = span
         request = WriteRequest(buffer=self.spec.buffer, offset=start_bytes(self.spec))
         self.owner.write(request, content)

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from opserve.v1 import event_service_pb2 as event_pb2
 from opserve.v1 import session_service_pb2 as session_pb2
@@ -32,6 +33,7 @@ from opserve_client.arguments import (
     size_to_allocate,
 )
 from opserve_client.arguments import array as array_of
+from opserve_client.array_like import ArrayLike
 from opserve_client.benchmark import Benchmark
 from opserve_client.chrome_trace import chrome_trace
 from opserve_client.data_types import (
@@ -42,6 +44,7 @@ from opserve_client.data_types import (
     format_of_rank,
     numpy_dtype,
 )
+from opserve_client.device import device_of
 from opserve_client.errors import OpserveError, QuotaExceeded, ServiceUnreachable, is_transient
 from opserve_client.handles import Handles
 from opserve_client.operators import (
@@ -57,7 +60,7 @@ from opserve_client.operators import (
 from opserve_client.rule_warnings import warn_of
 from opserve_client.run_batches import first_error
 from opserve_client.shared_memory import SharedMemory
-from opserve_client.tensors import Array, TensorSpec, span_bytes
+from opserve_client.tensors import TensorSpec, span_bytes
 from opserve_client.wire import methods
 from opserve_client.wire.json_messages import Json
 from opserve_kernels.status import Status
@@ -100,7 +103,7 @@ class Session:
         opened: session_pb2.OpenSessionResponse | session_pb2.GetSessionResponse,
         last: Handles,
     ) -> None:
-        self.name, self.device = opened.session, opened.device
+        self.name, self.device = opened.session, device_of(opened.device)
         self.lease_s = opened.lease_s
         self.accuracy, self.documented_rules = opened.accuracy, opened.documented_rules
         memory = SharedMemory(opened.local_lane, opened.session, opened.local_lane_token)
@@ -109,6 +112,12 @@ class Session:
         self._heartbeat = runtime_blocking.Heartbeat(
             self._keep_alive, interval_s=opened.lease_s / _BEATS_PER_LEASE
         )
+
+    @override
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self._calls.state
+        shown = f"{self._calls.shown_session} on {self.device.name} ({self.device.profile})"
+        return f"<{type(self).__name__} {shown}: {state}>"
 
     def __enter__(self) -> Self:
         return self
@@ -244,21 +253,21 @@ class Session:
         """
         return Buffer(self._calls, handle=handle, size_bytes=size_bytes)
 
-    def upload(self, array: Array, *, format: FormatLike | None = None) -> Tensor:  # noqa: A002
+    def upload(self, array: ArrayLike, *, format: FormatLike | None = None) -> Tensor:  # noqa: A002
         """Copies an array of any shape to a new tensor on the device.
 
         Args:
-            array: A NumPy array, or values that `numpy.asarray` accepts. BF16 elements have the
-                dtype `ml_dtypes.bfloat16`.
+            array: An array of any library, such as a tensor of PyTorch in host memory, or numbers
+                in lists. BF16 elements have the dtype `ml_dtypes.bfloat16` or `torch.bfloat16`.
             format: Meaning of the dimensions; None means the format that a call gives its arrays.
 
         Raises:
             AclnnError: 161002, opserve has no such dtype or format.
             AclrtError: 207001, out of memory.
         """
-        array = array_of(array, parameter="array")
-        tensor = self.empty(array.shape, array.dtype, format=format)
-        tensor.upload(np.asarray(array, dtype=numpy_dtype(tensor.spec.dtype)))
+        elements = array_of(array, parameter="array")
+        tensor = self.empty(elements.shape, elements.dtype, format=format)
+        tensor.upload(np.asarray(elements, dtype=numpy_dtype(tensor.spec.dtype)))
         return tensor
 
     def empty(

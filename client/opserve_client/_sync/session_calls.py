@@ -26,6 +26,8 @@ from opserve_kernels.status import Status
 
 SMALL_BYTES = 64 * 2**10
 """Bytes up to which a call is as fast as a mapping."""
+_SHOWN_CHARACTERS = 8
+"""As in the logs of a service."""
 _PAUSE_S = 0.005
 _PAUSES_LIMIT = 60_000
 """Five minutes, the longest wait of a service by default."""
@@ -62,6 +64,16 @@ class SessionCalls:
         self.lost: SessionLost | None = None
         self._connection = connection
         self._lock = runtime_blocking.Lock()
+
+    @property
+    def shown_session(self) -> str:
+        """The beginning of the session's name, which as a whole is a secret."""
+        return f"{self.session[:_SHOWN_CHARACTERS]}..."
+
+    @property
+    def state(self) -> str:
+        """Whether the session is known to be gone, for people."""
+        return "open" if self.lost is None else "lost"
 
     def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Sends a request that creates no handle and names the session."""

@@ -112,6 +112,11 @@ class Stream:
         self.owner = owner
         self.handle = handle
 
+    @override
+    def __repr__(self) -> str:
+        place = f"{self.handle} of session {self.owner.shown_session}"
+        return f"<{type(self).__name__} {place}: {self.owner.state}>"
+
     def execute(
         self,
         executor: Executor,
@@ -236,6 +241,11 @@ class Event:
     def __init__(self, owner: SessionCalls, *, handle: int) -> None:
         self.owner = owner
         self.handle = handle
+
+    @override
+    def __repr__(self) -> str:
+        place = f"{self.handle} of session {self.owner.shown_session}"
+        return f"<{type(self).__name__} {place}: {self.owner.state}>"
 
     def record(self, stream: Stream | None = None) -> None:
         """Records the work submitted so far on a stream; None means the default stream."""

@@ -10,7 +10,7 @@ from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequ
 from opserve.v1.operator_service_pb2 import DestroyExecutorRequest, GetWorkspaceSizeRequest
 from opserve_client._sync.session import Session
 from opserve_client.errors import ExecutionFailed, OpserveError, QuotaExceeded, is_transient
-from opserve_client.operators import OPERATORS, get_workspace_size_request
+from opserve_client.operators import OPERATORS, call_of, get_workspace_size_request
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.run_batches import SMALL_BYTES, DeviceObjects, execute_and_wait
 from opserve_kernels.cases.case import Case
@@ -162,7 +162,7 @@ def _call(case: Case, buffers: Mapping[str, int], workspace: int, executor: int)
 
 
 def _request(case: Case, buffers: Mapping[str, int], executor: int) -> GetWorkspaceSizeRequest:
-    call = OPERATORS[case.operator](**case.arguments)  # type: ignore[arg-type]  # the case's form
+    call = call_of(OPERATORS[case.operator], case.arguments)
     tensors = {
         name: tensor.tensor(buffer=buffers.get(name, 0)) for name, tensor in case.tensors.items()
     }

@@ -1,25 +1,27 @@
 """The client's operators by name, and the conversion of a call to the message of phase one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from opserve.v1 import operator_service_pb2, tensor_pb2
 from opserve_client.arguments import (
+    ARRAYS,
     INT64,
+    array,
     boolean,
     booleans,
     check_owner,
     int64,
     int64s,
     members,
+    per_dimension,
     string,
 )
-from opserve_client.data_types import data_type_of, is_dtype_like
+from opserve_client.data_types import is_dtype_like
 from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
@@ -32,7 +34,6 @@ from opserve_client.tensors import (
     DeviceBuffer,
     DeviceTensor,
     OutputArgument,
-    TensorArgument,
     TensorSpec,
     message_of,
     spec_of,
@@ -80,29 +81,49 @@ class OperatorCall(Protocol[ResultT_co]):
         """Returns the outputs by the vendor's names, None where one was not requested."""
         ...
 
+    def dimensions(self) -> Mapping[str, int]:
+        """Returns the number of entries of each attribute that an integer sets everywhere.
+
+        The tensors are NumPy arrays, tensors on the device or None.
+        """
+        ...
+
+
+def call_of(operator: OperatorClass, arguments: Mapping[str, Any]) -> OperatorCall[Any]:
+    """Returns a call with None for each missing argument: a null pointer, or its default."""
+    names = (field.name for field in fields(operator))
+    made: OperatorCall[Any] = operator(**{**dict.fromkeys(names), **arguments})
+    return made
+
 
 def plain(call: OperatorCall[ResultT_co]) -> OperatorCall[ResultT_co]:
-    """Returns the call with plain Python values in place of NumPy's.
+    """Returns the call with NumPy arrays and plain Python values.
 
     Raises:
-        AclnnError: 161002, a value of the wrong kind, such as a bool for a number, or a list for
-            an array. In other families DeconvError, or TbeError E60038, but E65001 or E64004 for
-            an entry that is no integer.
+        AclnnError: 161002, a value of the wrong kind, such as a bool for a number, or an array of
+            complex numbers. In other families DeconvError, or TbeError E60038, but E65001 or E64004
+            for an entry that is no integer.
     """
-    fields = _message_of(call).fields
-    operator: Any = call  # its class is one of OPERATORS, a dataclass
-    outputs = call.schema.OUTPUTS
-    values: dict[str, Any] = {}
-    for field in fields:
-        value = getattr(operator, field.name)
-        if value is None:
+    tensors = tensor_fields(call)
+    values = {name: _plain_tensor(call, name) for name in tensors}
+    made = _with_values(call, values)
+    lengths = made.dimensions()
+    values.clear()
+    for field in _message_of(call).fields:
+        name, value = field.name, getattr(call, field.name)
+        if value is None or name in tensors:
             continue
-        if field.message_type is tensor_pb2.Tensor.DESCRIPTOR:
-            is_output = field.name in outputs
-            _check_tensor(field.name, value, is_output=is_output, status=call.invalid)
-        else:
-            value = _with_handle(call, field.name, value)
-            values[field.name] = _plain_value(field, value, field.name, call)
+        if name in lengths:
+            value = per_dimension(value, lengths[name])
+        value = _with_handle(call, name, value)
+        values[name] = _plain_value(field, value, name, call)
+    return _with_values(made, values)
+
+
+def _with_values(
+    call: OperatorCall[ResultT_co], values: Mapping[str, Any]
+) -> OperatorCall[ResultT_co]:
+    operator: Any = call  # its class is one of OPERATORS, a dataclass
     made: OperatorCall[ResultT_co] = replace(operator, **values)
     return made
 
@@ -120,7 +141,7 @@ def infer_outputs(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
         if field.name not in schema.OUTPUTS
     }
     for name in given.keys() & tensors:
-        value: TensorArgument = getattr(call, name)
+        value: Array | DeviceTensor | None = getattr(call, name)
         given[name] = spec_of(value, formats=schema.FORMATS)
     inferred = schema.infer_outputs(_arguments(_message_of(call), given, schema))
     return {
@@ -165,8 +186,8 @@ def operator_name(call: OperatorCall[Any]) -> str:
 def tensor_fields(call: OperatorCall[Any]) -> tuple[str, ...]:
     """Returns the names of the tensor arguments, in the order of the indices of SetTensorBuffer."""
     tensor = tensor_pb2.Tensor.DESCRIPTOR
-    fields = _message_of(call).fields
-    return tuple(field.name for field in fields if field.message_type is tensor)
+    arguments = _message_of(call).fields
+    return tuple(field.name for field in arguments if field.message_type is tensor)
 
 
 def get_workspace_size_request(
@@ -239,9 +260,9 @@ def _fill(message: Message, values: Mapping[str, object]) -> None:
                 part.SetInParent()
                 _fill(part, cast("Mapping[str, object]", value))
             case tuple():
-                array = getattr(message, name)
-                array.SetInParent()
-                array.values.extend(value)
+                entries = getattr(message, name)
+                entries.SetInParent()
+                entries.values.extend(value)
             case _:
                 setattr(message, name, value)
 
@@ -268,10 +289,10 @@ def _plain_members(
     message: Descriptor, value: object, parameter: str, call: OperatorCall[Any]
 ) -> dict[str, object]:
     """A dict as the message of its keys takes it."""
-    fields = {field.name: field for field in message.fields}
-    given = members(value, fields, parameter=parameter, status=call.invalid)
+    known = {field.name: field for field in message.fields}
+    given = members(value, known, parameter=parameter, status=call.invalid)
     return {
-        name: _plain_value(fields[name], member, f"{parameter}.{name}", call)
+        name: _plain_value(known[name], member, f"{parameter}.{name}", call)
         for name, member in given.items()
     }
 
@@ -301,16 +322,14 @@ def _with_handle(call: OperatorCall[Any], name: str, value: Any) -> Any:  # noqa
     return buffer.handle if entry is None else [*value[:entry], buffer.handle, *value[entry + 1 :]]
 
 
-def _check_tensor(name: str, value: object, *, is_output: bool, status: AnyStatus) -> None:
-    allowed = "a NumPy array, a tensor of the session"
-    if isinstance(value, DeviceTensor):
-        return
-    if isinstance(value, np.ndarray):
-        data_type_of(cast("Array", value).dtype, status=status)
-    elif not is_output:
-        raise _no_tensor(name, value, f"{allowed} or None", status=status)
-    elif not is_dtype_like(value):
-        raise _no_tensor(name, value, f"{allowed}, a dtype or None", status=status)
+def _plain_tensor(call: OperatorCall[Any], name: str) -> object:
+    """Returns a tensor argument: None, a tensor on the device, a NumPy array, or a dtype."""
+    value: object = getattr(call, name)
+    is_output = name in call.schema.OUTPUTS
+    if value is None or isinstance(value, DeviceTensor) or (is_output and is_dtype_like(value)):
+        return value
+    allowed = f"{ARRAYS}; a tensor of the session{', a dtype' if is_output else ''} or None"
+    return array(value, parameter=name, allowed=allowed, status=call.invalid)
 
 
 def _no_tensor(name: str, value: object, allowed: str, *, status: AnyStatus) -> OpserveError:

@@ -33,17 +33,19 @@ class Conv2dBackpropFilterParaDict(TypedDict, total=False):
 class Conv2dBackpropFilterResult(NamedTuple):
     """The gradient."""
 
-    res_tensor: Array | None
+    res_tensor: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Conv2dBackpropFilter:
     """Arguments of the TBE DSL call conv2d_backprop_filter; None means absent.
 
-    Tensors are FLOAT16, and more on some profiles: a NumPy array (for session.run) or a Tensor in
-    device memory. An array of 5 dimensions counts as NC1HWC0, one of 4 as FRACTAL_Z; to_5hd makes
-    the inputs, and from_fractal_z reads the result. Source: the vendor's page
-    conv2d_backprop_filter.
+    A field without a default must be given, if only as None.
+
+    Tensors are FLOAT16, and more on some profiles: an array of any library in host memory (for
+    session.run) or a Tensor in device memory. An array of 5 dimensions counts as NC1HWC0, one of 4
+    as FRACTAL_Z; to_5hd makes the inputs, and from_fractal_z reads the result. Source: the vendor's
+    page conv2d_backprop_filter.
 
     Errors: TbeError E60005 to E64004, in the vendor's order of checks.
 
@@ -65,13 +67,17 @@ class Conv2dBackpropFilter:
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
     functions: ClassVar[tuple[str, ...]] = ()
 
-    input_x: TensorArgument = None
-    out_backprop: TensorArgument = None
-    filter_sizes: Sequence[int] | None = None
+    input_x: TensorArgument
+    out_backprop: TensorArgument
+    filter_sizes: Sequence[int] | None
     para_dict: Conv2dBackpropFilterParaDict | None = None
     raw: bool | None = None
     res_tensor: OutputArgument = None
 
     def result(self, outputs: Mapping[str, Array]) -> Conv2dBackpropFilterResult:
         """Returns the gradient by name."""
-        return Conv2dBackpropFilterResult(outputs.get("res_tensor"))
+        return Conv2dBackpropFilterResult(outputs["res_tensor"])
+
+    def dimensions(self) -> Mapping[str, int]:
+        """Returns the attributes that an integer sets in every dimension: none."""
+        return {}

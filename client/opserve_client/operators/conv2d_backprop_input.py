@@ -65,16 +65,19 @@ class Conv2dBackpropInputParaDict(TypedDict, total=False):
 class Conv2dBackpropInputResult(NamedTuple):
     """The gradient."""
 
-    res_tensor: Array | None
+    res_tensor: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Conv2dBackpropInput:
     """Arguments of the TBE DSL call conv2d_backprop_input; None means absent.
 
-    Tensors are FLOAT16, and more on some profiles: a NumPy array (for session.run) or a Tensor in
-    device memory. An array of 4 dimensions counts as FRACTAL_Z, one of 5 as NC1HWC0; to_fractal_z
-    and to_5hd make them. Source: the vendor's page conv2d_backprop_input.
+    A field without a default must be given, if only as None.
+
+    Tensors are FLOAT16, and more on some profiles: an array of any library in host memory (for
+    session.run) or a Tensor in device memory. An array of 4 dimensions counts as FRACTAL_Z, one of
+    5 as NC1HWC0; to_fractal_z and to_5hd make them. Source: the vendor's page
+    conv2d_backprop_input.
 
     Errors: TbeError E60002 to E65007, in the vendor's order of checks.
 
@@ -94,13 +97,17 @@ class Conv2dBackpropInput:
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
     functions: ClassVar[tuple[str, ...]] = ()
 
-    filters: TensorArgument = None
-    out_backprop: TensorArgument = None
-    filter_sizes: Sequence[int] | None = None
-    input_sizes: Sequence[int] | None = None
-    para_dict: Conv2dBackpropInputParaDict | None = None
+    filters: TensorArgument
+    out_backprop: TensorArgument
+    filter_sizes: Sequence[int] | None
+    input_sizes: Sequence[int] | None
+    para_dict: Conv2dBackpropInputParaDict | None
     res_tensor: OutputArgument = None
 
     def result(self, outputs: Mapping[str, Array]) -> Conv2dBackpropInputResult:
         """Returns the gradient by name."""
-        return Conv2dBackpropInputResult(outputs.get("res_tensor"))
+        return Conv2dBackpropInputResult(outputs["res_tensor"])
+
+    def dimensions(self) -> Mapping[str, int]:
+        """Returns the attributes that an integer sets in every dimension: none."""
+        return {}

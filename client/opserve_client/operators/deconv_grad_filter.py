@@ -13,15 +13,18 @@ from opserve_kernels.status import AnyStatus, DeconvStatus
 class DeconvGradFilterResult(NamedTuple):
     """The gradient."""
 
-    dw_data: Array | None
+    dw_data: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeconvGradFilter:
     """Arguments of {fp,hp}_deconv_grad_filter_{s,p}; None means absent.
 
+    A field without a default must be given, if only as None.
+
     The numbers come from `param`, or from the fields of the same names, but not from both. Tensors
-    are FLOAT (fp) or FLOAT16 (hp): a NumPy array (for session.run) or a Tensor in device memory.
+    are FLOAT (fp) or FLOAT16 (hp): an array of any library in host memory (for session.run) or a
+    Tensor in device memory.
     Source: the vendor's page DeconvGradFilter.
 
     Errors: DeconvError 1, an argument is missing; 2, a shape or value breaks a rule; 3, the profile
@@ -68,8 +71,8 @@ class DeconvGradFilter:
     }
     functions: ClassVar[tuple[str, ...]] = kernel_schema.FUNCTIONS
 
-    dy_data: TensorArgument = None
-    x_data: TensorArgument = None
+    dy_data: TensorArgument
+    x_data: TensorArgument
     dw_data: OutputArgument = None
     param: Sequence[int | DeviceBuffer] | None = None
     core_mask: int | None = None
@@ -96,4 +99,8 @@ class DeconvGradFilter:
 
     def result(self, outputs: Mapping[str, Array]) -> DeconvGradFilterResult:
         """Returns the gradient by name."""
-        return DeconvGradFilterResult(outputs.get("dw_data"))
+        return DeconvGradFilterResult(outputs["dw_data"])
+
+    def dimensions(self) -> Mapping[str, int]:
+        """Returns the attributes that an integer sets in every dimension: none."""
+        return {}

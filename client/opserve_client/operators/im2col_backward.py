@@ -13,15 +13,19 @@ from opserve_kernels.status import AnyStatus, Status
 class Im2colBackwardResult(NamedTuple):
     """The image."""
 
-    out: Array | None
+    out: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Im2colBackward:
     """Arguments of aclnnIm2colBackwardGetWorkspaceSize; None is a null pointer.
 
-    Tensors are FLOAT, FLOAT16 or BF16, on `reference` DOUBLE too: a NumPy array (for session.run)
-    or a Tensor in device memory. Source: the vendor's page aclnnIm2colBackward.
+    A field without a default must be given, if only as None. An integer for input_size and the
+    fields below it means the same value in height and width.
+
+    Tensors are FLOAT, FLOAT16 or BF16, on `reference` DOUBLE too: an array of any library in
+    host memory (for session.run) or a Tensor in device memory. Source: the vendor's page
+    aclnnIm2colBackward.
 
     Errors: 161001 a null pointer; 161002 a dtype, rank, shape or value that breaks a rule.
 
@@ -42,14 +46,19 @@ class Im2colBackward:
     buffer_entries: ClassVar[Mapping[str, int | None]] = {}
     functions: ClassVar[tuple[str, ...]] = ()
 
-    grad_output: TensorArgument = None
-    input_size: Sequence[int] | None = None
-    kernel_size: Sequence[int] | None = None
-    dilation: Sequence[int] | None = None
-    padding: Sequence[int] | None = None
-    stride: Sequence[int] | None = None
+    grad_output: TensorArgument
+    input_size: int | Sequence[int] | None
+    kernel_size: int | Sequence[int] | None
+    dilation: int | Sequence[int] | None
+    padding: int | Sequence[int] | None
+    stride: int | Sequence[int] | None
     out: OutputArgument = None
 
     def result(self, outputs: Mapping[str, Array]) -> Im2colBackwardResult:
         """Returns the image by name."""
-        return Im2colBackwardResult(outputs.get("out"))
+        return Im2colBackwardResult(outputs["out"])
+
+    def dimensions(self) -> Mapping[str, int]:
+        """Returns the two entries of each attribute, which an integer sets to the same value."""
+        names = ("input_size", "kernel_size", "dilation", "padding", "stride")
+        return dict.fromkeys(names, 2)

@@ -11,11 +11,11 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Self
 
+from opserve_client.array_like import ArrayLike
 from opserve_client.errors import OpserveError, invalid_parameter
 from opserve_client.tbe.dsl import Dsl, Runner
 from opserve_client.tbe.modules import VendorModule, make_modules
 from opserve_client.tbe.tensors import Placeholders
-from opserve_client.tensors import Array
 
 __all__ = ["Installation", "install"]
 
@@ -53,7 +53,7 @@ class Installation:
                 del sys.modules[name]
 
 
-def install(session: Runner, data: Mapping[str, Array]) -> Installation:
+def install(session: Runner, data: Mapping[str, ArrayLike]) -> Installation:
     """Puts tbe and its tvm, dsl, dsl.compute.cube_util and common.platform into sys.modules.
 
     Args:

@@ -16,7 +16,6 @@ from opserve_client.operators.conv2d_backprop_input import (
     Conv2dBackpropInputParaDict,
 )
 from opserve_client.tbe.tensors import ComputeOp, Tensor, placeholder_elements
-from opserve_client.tensors import Array
 from opserve_kernels.formats import superblocks
 from opserve_kernels.status import TbeStatus
 
@@ -82,7 +81,7 @@ class Dsl:
         )
         _check_is_dict(para_dict)
         _check_all_given(para_dict)
-        image = _made(self.session.run(call).res_tensor)
+        image = self.session.run(call).res_tensor
         batch, blocks, height, width, lanes = image.shape
         elements = image.reshape(batch, blocks, height * width, lanes)
         return Tensor(op=ComputeOp(name="conv2d_backprop_input"), elements=elements)
@@ -116,7 +115,7 @@ class Dsl:
             para_dict=para_dict,
         )
         _check_is_dict(para_dict)
-        weight = _made(self.session.run(call).res_tensor)
+        weight = self.session.run(call).res_tensor
         groups = para_dict.get("groups")
         real_g = superblocks(tuple(filter_sizes), 1 if groups is None else groups).count
         rows, blocks, block, lanes = weight.shape
@@ -137,8 +136,3 @@ def _check_all_given(para_dict: Conv2dBackpropInputParaDict) -> None:
             f"para_dict: given no {', '.join(missing)}; conv2d_backprop_input has no default for "
             f"{', '.join(_WITHOUT_DEFAULT)}"
         )
-
-
-def _made(result: Array | None) -> Array:
-    assert result is not None, "the operator has one output, which the call always requests"
-    return result

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from opserve_client.arguments import int64s, shown, string
+from opserve_client.arguments import array, int64s, shown, string
+from opserve_client.array_like import ArrayLike
 from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.tensors import Array
 from opserve_kernels.status import TbeStatus
@@ -79,7 +80,7 @@ class Placeholders:
         data: Elements of the placeholders, by name.
     """
 
-    data: Mapping[str, Array]
+    data: Mapping[str, ArrayLike]
 
     def placeholder(
         self, shape: Sequence[int], dtype: str = "float32", name: str = "placeholder"
@@ -101,8 +102,8 @@ class Placeholders:
         if string(name, parameter="name", status=TbeStatus.E60038) not in self.data:
             names = ", ".join(map(shown, self.data)) or "none: the data is empty"
             raise _rejection("name", shown(name), f"a name in the data: {names}")
-        elements = self.data[name]
-        _check_elements(elements, dimensions, _DTYPES[dtype], parameter=f"data[{shown(name)}]")
+        parameter = f"data[{shown(name)}]"
+        elements = _elements(self.data[name], dimensions, _DTYPES[dtype], parameter=parameter)
         return Tensor(op=PlaceholderOp(name=name), elements=elements)
 
 
@@ -122,15 +123,14 @@ def placeholder_elements(value: object, *, parameter: str) -> Array:
     return value.elements
 
 
-def _check_elements(
-    elements: object, shape: tuple[int, ...], dtype: np.dtype[Any], *, parameter: str
-) -> None:
-    allowed = f"a NumPy array of {dtype.name} {list(shape)}, as declared by its placeholder"
-    if not isinstance(elements, np.ndarray):
-        raise _rejection(parameter, type(elements).__name__, allowed)
-    given = cast("Array", elements)  # the next line checks the elements
+def _elements(
+    value: object, shape: tuple[int, ...], dtype: np.dtype[Any], *, parameter: str
+) -> Array:
+    allowed = f"an array of {dtype.name} {list(shape)}, as declared by its placeholder"
+    given = array(value, parameter=parameter, allowed=allowed, status=TbeStatus.E60038)
     if given.shape != shape or given.dtype.newbyteorder("=") != dtype:
         raise _rejection(parameter, f"{given.dtype.name} {list(given.shape)}", allowed)
+    return given
 
 
 def _rejection(parameter: str, given: str, allowed: str) -> OpserveError:

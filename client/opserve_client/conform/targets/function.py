@@ -10,8 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
-import numpy as np
-
+from opserve_client.array_like import as_array
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.operators import OPERATORS
 from opserve_kernels.cases.arrays import Placed, placed_in
@@ -64,7 +63,10 @@ class Called:
         except Exception as error:  # noqa: BLE001  a tested function may raise anything
             return Broken(reason=f"{type(error).__name__}: {error}{_place_of(error)}")
         seconds = perf_counter() - started
-        outputs = {**places, **returned_outputs(case, returned)}
+        try:
+            outputs = {**places, **returned_outputs(case, returned)}
+        except TypeError as error:
+            return Broken(reason=f"the function returned no array: {error}")
         storages = {name: placed.storage for name, placed in tensors.items()}
         return Ran(outputs=outputs, storages=storages, seconds=seconds)
 
@@ -146,7 +148,11 @@ def _place_of(error: Exception) -> str:
 
 
 def returned_outputs(case: Case, returned: object) -> dict[str, Array]:
-    """Returns the outputs of the case from a function's return value, by name."""
+    """Returns the outputs of the case from a function's return value, by name.
+
+    Raises:
+        TypeError: An output is no array.
+    """
     if returned is None:
         return {}
     if isinstance(returned, Mapping):
@@ -156,7 +162,7 @@ def returned_outputs(case: Case, returned: object) -> dict[str, Array]:
         names = case.written if len(many) == len(case.written) else case.output_names
         named = dict(zip(names, many, strict=False))
     return {
-        name: np.asarray(value)
+        name: as_array(value)
         for name, value in named.items()
         if name in case.written and value is not None
     }
