@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve.v1 import session_service_pb2 as session_pb2
-from opserve_client.array_like import as_array, bytes_of, is_array
 from opserve_client.data_types import data_type_of
 from opserve_client.errors import (
     SessionLost,
@@ -24,6 +23,7 @@ from opserve_client.errors import (
     invalid_parameter,
     session_lost,
 )
+from opserve_kernels.array_like import as_array, bytes_of, is_array
 from opserve_kernels.status import AnyStatus, Status
 from opserve_kernels.user_input import choices
 

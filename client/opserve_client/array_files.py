@@ -8,9 +8,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 from opserve_client.arguments import array
-from opserve_client.array_like import ArrayLike
 from opserve_client.errors import malformed_answer
 from opserve_client.tensors import Array
+from opserve_kernels.array_like import ArrayLike
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 

@@ -14,7 +14,6 @@ from opserve.v1.operator_service_pb2 import (
     SetTensorBufferRequest,
 )
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
-from opserve_client.array_like import bytes_of
 from opserve_client.data_types import DTypeLike, data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, error_from_result
 from opserve_client.handles import Handles, next_handle
@@ -32,6 +31,7 @@ from opserve_client.tensors import (
     spec_of,
     start_bytes,
 )
+from opserve_kernels.array_like import bytes_of
 from opserve_kernels.tensor import BYTES_MAXIMUM, DataType
 
 SMALL_BYTES = 64 * 2**10

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from opserve.v1 import tensor_pb2
 from opserve_client.arguments import unsigned
-from opserve_client.array_like import ArrayLike
 from opserve_client.data_types import (
     DTypeLike,
     data_type_of,
@@ -18,6 +17,7 @@ from opserve_client.data_types import (
     numpy_dtype,
 )
 from opserve_client.errors import invalid_argument
+from opserve_kernels.array_like import ArrayLike
 from opserve_kernels.tensor import Format, Tensor
 
 Array: TypeAlias = NDArray[Any]

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from opserve_kernels.array_like import ArrayLike, as_array
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -53,28 +55,36 @@ class Superblocks:
         return -(-self.extend * self.output_channels // BLOCK)
 
 
-def to_5hd(array_nchw: NDArray[Scalar], c0: int | None = None) -> NDArray[Scalar]:
+@overload
+def to_5hd(array_nchw: NDArray[Scalar], c0: int | None = ...) -> NDArray[Scalar]: ...
+@overload
+def to_5hd(array_nchw: ArrayLike, c0: int | None = ...) -> NDArray[Any]: ...
+def to_5hd(array_nchw: ArrayLike, c0: int | None = None) -> NDArray[Any]:
     """An image (N, C, H, W) as (N, C1, H, W, C0); lanes beyond C are zero.
 
     Args:
-        array_nchw: The image.
+        array_nchw: The image, as an array of any library, as in the next functions.
         c0: Channels of a block; None means 32 for dtypes of one byte, else 16. float32 may have 8.
 
     Raises:
         TypeError: An argument of the wrong kind.
         ValueError: Another number of dimensions, or another c0.
     """
-    _check_rank("array_nchw", array_nchw, _RANK)
-    batch, channels, height, width = array_nchw.shape
-    block = _c0_of(array_nchw.dtype, c0)
+    image = _with_rank("array_nchw", array_nchw, _RANK)
+    batch, channels, height, width = image.shape
+    block = _c0_of(image.dtype, c0)
     blocks = -(-channels // block)
-    padded = np.zeros((batch, blocks * block, height, width), array_nchw.dtype)
-    padded[:, :channels] = array_nchw
+    padded = np.zeros((batch, blocks * block, height, width), image.dtype)
+    padded[:, :channels] = image
     split = padded.reshape(batch, blocks, block, height, width)
     return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
 
 
-def from_5hd(array: NDArray[Scalar], channels: int) -> NDArray[Scalar]:
+@overload
+def from_5hd(array: NDArray[Scalar], channels: int) -> NDArray[Scalar]: ...
+@overload
+def from_5hd(array: ArrayLike, channels: int) -> NDArray[Any]: ...
+def from_5hd(array: ArrayLike, channels: int) -> NDArray[Any]:
     """The first channels of an image (N, C1, H, W, C0), as (N, C, H, W).
 
     Args:
@@ -85,22 +95,28 @@ def from_5hd(array: NDArray[Scalar], channels: int) -> NDArray[Scalar]:
         TypeError: An argument of the wrong kind.
         ValueError: Another number of dimensions, or blocks of another number of channels.
     """
-    _check_rank("array", array, _RANK_5HD)
+    image = _with_rank("array", array, _RANK_5HD)
     _check_integer("channels", channels)
-    batch, blocks, height, width, block = array.shape
+    batch, blocks, height, width, block = image.shape
     least, most = (blocks - 1) * block + 1, blocks * block
     if not max(least, 0) <= channels <= most:
         raise ValueError(
             f"channels: given {channels}, allowed {max(least, 0)} to {most}: "
             f"the array has {blocks} blocks of {block}"
         )
-    merged = array.transpose(0, 1, 4, 2, 3).reshape(batch, most, height, width)
+    merged = image.transpose(0, 1, 4, 2, 3).reshape(batch, most, height, width)
     return np.ascontiguousarray(merged[:, :channels])
 
 
+@overload
 def to_fractal_z(
-    weight_nchw: NDArray[Scalar], groups: int = 1, c0: int | None = None
-) -> NDArray[Scalar]:
+    weight_nchw: NDArray[Scalar], groups: int = ..., c0: int | None = ...
+) -> NDArray[Scalar]: ...
+@overload
+def to_fractal_z(
+    weight_nchw: ArrayLike, groups: int = ..., c0: int | None = ...
+) -> NDArray[Any]: ...
+def to_fractal_z(weight_nchw: ArrayLike, groups: int = 1, c0: int | None = None) -> NDArray[Any]:
     """A weight (Cout, Cin/groups, KH, KW) as (G*C1*KH*KW, N1, 16, C0): GC1HWN1N0C0 in memory.
 
     Args:
@@ -113,22 +129,28 @@ def to_fractal_z(
         TypeError: An argument of the wrong kind.
         ValueError: Another number of dimensions, groups that do not divide Cout, or another c0.
     """
-    _check_rank("weight_nchw", weight_nchw, _RANK)
-    block = _c0_of(weight_nchw.dtype, c0)
-    blocks = superblocks(weight_nchw.shape, groups, block)
-    kernel = weight_nchw.shape[2:]
+    weight = _with_rank("weight_nchw", weight_nchw, _RANK)
+    block = _c0_of(weight.dtype, c0)
+    blocks = superblocks(weight.shape, groups, block)
+    kernel = weight.shape[2:]
     taps = kernel[0] * kernel[1]
     n1, c1 = blocks.output_blocks, blocks.input_blocks
-    dense = np.zeros((blocks.count, n1 * BLOCK, c1 * block, taps), weight_nchw.dtype)
-    dense[_places(blocks)] = weight_nchw.reshape(*weight_nchw.shape[:2], taps)
+    dense = np.zeros((blocks.count, n1 * BLOCK, c1 * block, taps), weight.dtype)
+    dense[_places(blocks)] = weight.reshape(*weight.shape[:2], taps)
     split = dense.reshape(blocks.count, n1, BLOCK, c1, block, taps)
-    shape = fractal_z_shape(weight_nchw.shape, groups, block)
+    shape = fractal_z_shape(weight.shape, groups, block)
     return split.transpose(0, 3, 5, 1, 2, 4).reshape(shape)
 
 
+@overload
 def from_fractal_z(
-    array: NDArray[Scalar], shape_nchw: tuple[int, ...], groups: int = 1
-) -> NDArray[Scalar]:
+    array: NDArray[Scalar], shape_nchw: tuple[int, ...], groups: int = ...
+) -> NDArray[Scalar]: ...
+@overload
+def from_fractal_z(
+    array: ArrayLike, shape_nchw: tuple[int, ...], groups: int = ...
+) -> NDArray[Any]: ...
+def from_fractal_z(array: ArrayLike, shape_nchw: tuple[int, ...], groups: int = 1) -> NDArray[Any]:
     """A weight in FRACTAL_Z as (Cout, Cin/groups, KH, KW); only the diagonal is read.
 
     Args:
@@ -140,15 +162,15 @@ def from_fractal_z(
         TypeError: An argument of the wrong kind.
         ValueError: Groups that do not divide Cout, or an array of another shape.
     """
-    _check_rank("array", array, _RANK_FRACTAL_Z)
-    block = array.shape[-1]
-    expected = fractal_z_shape(shape_nchw, groups, _c0_of(array.dtype, block))
-    if array.shape != expected:
-        raise ValueError(f"array: given shape {array.shape}, allowed {expected}")
+    weight = _with_rank("array", array, _RANK_FRACTAL_Z)
+    block = weight.shape[-1]
+    expected = fractal_z_shape(shape_nchw, groups, _c0_of(weight.dtype, block))
+    if weight.shape != expected:
+        raise ValueError(f"array: given shape {weight.shape}, allowed {expected}")
     blocks = superblocks(shape_nchw, groups, block)
     taps = shape_nchw[2] * shape_nchw[3]
     n1, c1 = blocks.output_blocks, blocks.input_blocks
-    split = array.reshape(blocks.count, c1, taps, n1, BLOCK, block)
+    split = weight.reshape(blocks.count, c1, taps, n1, BLOCK, block)
     dense = split.transpose(0, 3, 4, 1, 5, 2).reshape(blocks.count, n1 * BLOCK, c1 * block, taps)
     return dense[_places(blocks)].reshape(shape_nchw)
 
@@ -247,12 +269,15 @@ def _c0_of(dtype: np.dtype[Any], c0: int | None) -> int:
     return c0
 
 
-def _check_rank(name: str, array: object, rank: int) -> None:
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: given {type(array).__name__}, allowed a NumPy array")
-    shape = cast("NDArray[np.generic]", array).shape
-    if len(shape) != rank:
-        raise ValueError(f"{name}: given shape {shape}, allowed {rank} dimensions")
+def _with_rank(name: str, value: object, rank: int) -> NDArray[Any]:
+    """Returns an array of any library as NumPy's, if it has as many dimensions."""
+    try:
+        array = as_array(value)
+    except TypeError as error:
+        raise TypeError(f"{name}: given {error}, allowed an array of numbers") from error
+    if array.ndim != rank:
+        raise ValueError(f"{name}: given shape {array.shape}, allowed {rank} dimensions")
+    return array
 
 
 def _check_integers(name: str, values: object) -> None:

@@ -13,8 +13,8 @@ from client.fake_service import FakeService
 from client.samples import Array, columns, convolution, numbers
 from opserve_client import AclnnError, AclrtError, OpserveError, Session
 from opserve_client.array_files import plain
-from opserve_client.array_like import as_array
 from opserve_client.tbe.tensors import Placeholders
+from opserve_kernels.array_like import as_array
 
 KNOWN = "FLOAT, FLOAT16, INT8, INT32, UINT8, INT16, UINT16, UINT32, INT64, UINT64, DOUBLE, BOOL"
 ONES = {"input_size": [1, 1], "kernel_size": [1, 1], "dilation": 1, "padding": 0, "stride": 1}

@@ -19,9 +19,11 @@ from opserve_client.wire.methods import METHODS
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "opserve_client"
 OF_THE_KERNELS = (
+    "opserve_kernels.array_like",
     "opserve_kernels.formats",
     "opserve_kernels.status",
     "opserve_kernels.tensor",
+    "opserve_kernels.user_input",
     *(f"opserve_kernels.operators.{name}.schema" for name in OPERATORS),
 )
 """Modules of the kernels root that the client may import: NumPy alone is behind them."""
@@ -32,6 +34,7 @@ OF_CONFORMANCE = (
     "opserve_kernels.verdict.",
     "opserve_kernels.errors",
     "opserve_kernels.tensor",
+    "opserve_kernels.user_input",
 )
 """Further imports of its conformance commands, at the first call."""
 

@@ -252,10 +252,14 @@ _IMAGE, _BLOCKS, _WEIGHT = np.ones((2, 3, 4, 5)), np.ones((2, 1, 4, 5, 16)), np.
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (to_fractal_z, ([[1]],), "weight_nchw: given list, allowed a NumPy array"),
-        (to_5hd, (None,), "array_nchw: given NoneType, allowed a NumPy array"),
-        (from_5hd, ([1], 3), "array: given list, allowed a NumPy array"),
-        (from_fractal_z, (3, (4, 3, 1, 1)), "array: given int, allowed a NumPy array"),
+        (to_fractal_z, ("weight",), "weight_nchw: given str, allowed an array of numbers"),
+        (to_5hd, (None,), "array_nchw: given NoneType, allowed an array of numbers"),
+        (from_5hd, ("image", 3), "array: given str, allowed an array of numbers"),
+        (
+            from_fractal_z,
+            ([[1], [2, 3]], (4, 3, 1, 1)),
+            r"array: given list \(.*\), allowed an array",
+        ),
         (from_5hd, (_BLOCKS, 3.0), "channels: given 3.0, allowed an integer"),
         (to_5hd, (_IMAGE, 16.0), "c0: given 16.0, allowed an integer"),
         (to_fractal_z, (_WEIGHT, 2.0), "groups: given 2.0, allowed an integer"),
@@ -283,3 +287,12 @@ def test_numpys_integers_are_as_good_as_pythons() -> None:
     np.testing.assert_array_equal(found, to_fractal_z(weight, 2, 16))
     as_if_typed = (sizes, groups)
     assert fractal_z_shape(*as_if_typed) == found.shape
+
+
+def test_arrays_of_other_libraries_and_lists_are_converted() -> None:
+    image, weight = np.ones((1, 3, 2, 2)), np.ones((4, 3, 1, 1))
+    np.testing.assert_array_equal(to_5hd(image.tolist()), to_5hd(image))
+    np.testing.assert_array_equal(to_fractal_z(weight.tolist()), to_fractal_z(weight))
+    np.testing.assert_array_equal(from_5hd(to_5hd(image).tolist(), 3), image)
+    back = from_fractal_z(to_fractal_z(weight).tolist(), (4, 3, 1, 1))
+    np.testing.assert_array_equal(back, weight)

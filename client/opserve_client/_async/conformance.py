@@ -15,13 +15,13 @@ from opserve_client.arguments import (
     text,
 )
 from opserve_client.array_files import packed, plain, unpacked
-from opserve_client.array_like import ArrayLike
 from opserve_client.errors import OpserveError
 from opserve_client.request_forms import named, request_of
 from opserve_client.tensors import Array
 from opserve_client.wire import conformance_methods as methods
 from opserve_client.wire.chunks import report_messages
 from opserve_client.wire.methods import RequestT
+from opserve_kernels.array_like import ArrayLike
 from opserve_kernels.status import Status
 
 _PAGE = 1000

@@ -32,7 +32,6 @@ from opserve_client.arguments import (
     size_to_allocate,
 )
 from opserve_client.arguments import array as array_of
-from opserve_client.array_like import ArrayLike
 from opserve_client.benchmark import Benchmark
 from opserve_client.chrome_trace import chrome_trace
 from opserve_client.data_types import (
@@ -62,6 +61,7 @@ from opserve_client.shared_memory import SharedMemory
 from opserve_client.tensors import TensorSpec, span_bytes
 from opserve_client.wire import methods
 from opserve_client.wire.json_messages import Json
+from opserve_kernels.array_like import ArrayLike
 from opserve_kernels.status import Status
 
 _BEATS_PER_LEASE = 3

@@ -15,7 +15,6 @@ from opserve.v1.memory_service_pb2 import (
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client.arguments import LARGEST_UINT32, host_bytes, session_object, unsigned
 from opserve_client.arguments import array as array_of
-from opserve_client.array_like import ArrayLike, SupportsArray, SupportsDlpack, bytes_of
 from opserve_client.data_types import numpy_dtype
 from opserve_client.errors import invalid_argument
 from opserve_client.tensors import (
@@ -27,6 +26,7 @@ from opserve_client.tensors import (
     view_of,
 )
 from opserve_client.wire.methods import COPY, FILL, FREE
+from opserve_kernels.array_like import ArrayLike, SupportsArray, SupportsDlpack, bytes_of
 
 HostBytes: TypeAlias = "bytes | bytearray | memoryview | Array | SupportsArray | SupportsDlpack"
 

@@ -11,11 +11,11 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Self
 
-from opserve_client.array_like import ArrayLike
 from opserve_client.errors import OpserveError, invalid_parameter
 from opserve_client.tbe.dsl import Dsl, Runner
 from opserve_client.tbe.modules import VendorModule, make_modules
 from opserve_client.tbe.tensors import Placeholders
+from opserve_kernels.array_like import ArrayLike
 
 __all__ = ["Installation", "install"]
 

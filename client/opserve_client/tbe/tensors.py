@@ -8,9 +8,9 @@ import numpy as np
 from typing_extensions import override
 
 from opserve_client.arguments import array, int64s, shown, string
-from opserve_client.array_like import ArrayLike
 from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.tensors import Array
+from opserve_kernels.array_like import ArrayLike
 from opserve_kernels.status import TbeStatus
 from opserve_kernels.tensor import NUMPY_DTYPES, SPELLED
 

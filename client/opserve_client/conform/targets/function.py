@@ -10,9 +10,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
 
-from opserve_client.array_like import as_array
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.operators import OPERATORS
+from opserve_kernels.array_like import as_array
 from opserve_kernels.cases.arrays import Placed, placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
