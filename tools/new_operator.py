@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from string import Template
 
+from opserve_kernels.errors import rejection
+
 TEMPLATE = Path(__file__).resolve().parent / "operator_template"
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 LEFT = """
@@ -24,7 +26,7 @@ def main() -> int:
     asked = parser.parse_args()
     name: str = asked.name
     if not NAME.fullmatch(name):
-        print(f"name: given {name!r}, allowed snake case", file=sys.stderr)
+        print(rejection("name", given=repr(name), allowed="snake case"), file=sys.stderr)
         return 2
     files = skeleton(name)
     present = [path for path in files if (asked.root / path).exists()]

@@ -106,7 +106,8 @@ def _from_environment(variable: str) -> str:
         ours = [name for name in os.environ if name.upper().startswith(_PREFIX)]
         for name in ours:
             if similar_name(name.upper(), (variable,), least=_TYPO):
-                raise invalid_parameter(name, "a variable without effect", variable)
+                message = f"{name} has no effect; did you mean {variable}?"
+                raise invalid_parameter(name, name, variable, message=message)
     return os.environ.get(variable, "")
 
 

@@ -55,7 +55,7 @@ def named_like(suffix: str) -> Callable[[Path | None], Path | None]:
 
     def checked(path: Path | None) -> Path | None:
         if path is not None and path.suffix != suffix:
-            raise typer.BadParameter(f"given {path}, allowed a name that ends in {suffix}.")
+            raise typer.BadParameter(f"{path} does not end in {suffix}: choose a name that does.")
         return path
 
     return checked

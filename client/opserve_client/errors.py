@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from typing_extensions import override
 
 from opserve.v1.command_service_pb2 import CommandResult, Error
+from opserve_kernels.errors import CHOICES_CHARACTERS, rejection, shortened
 from opserve_kernels.status import DOMAINS, AnyStatus, DeconvStatus, Status, TbeStatus
 
 OPSERVE = DOMAINS[Status]
@@ -38,7 +39,7 @@ class OpserveError(Exception):
     """A failed call.
 
     Attributes:
-        message: One sentence: the parameter, the given value and the allowed values.
+        message: A sentence that says what happened and what to do.
         code: The vendor's number, such as 161002, or the E-code of the TBE DSL as a string.
         name: The vendor's name of the code, such as "ACLNN_ERR_PARAM_INVALID".
         parameter: The parameter at fault, in snake case, or "".
@@ -286,9 +287,10 @@ def invalid_parameter(
     allowed: str,
     *,
     status: Status = Status.ACL_ERROR_RT_PARAM_INVALID,
+    message: str = "",
 ) -> OpserveError:
     """Returns the exception for a parameter of the runtime that the client rejects."""
-    return _rejection(status, parameter, given, allowed)
+    return _rejection(status, parameter, given, allowed, message)
 
 
 def invalid_handle(parameter: str, given: str, allowed: str) -> OpserveError:
@@ -296,8 +298,10 @@ def invalid_handle(parameter: str, given: str, allowed: str) -> OpserveError:
     return _rejection(Status.ACL_ERROR_RT_INVALID_HANDLE, parameter, given, allowed)
 
 
-def _rejection(status: AnyStatus, parameter: str, given: str, allowed: str) -> OpserveError:
-    message = f"{parameter}: given {given}, allowed {allowed}"
+def _rejection(
+    status: AnyStatus, parameter: str, given: str, allowed: str, message: str = ""
+) -> OpserveError:
+    message = message or rejection(parameter, given=given, allowed=allowed)
     return _client_error(status, message, parameter=parameter, given=given, allowed=allowed)
 
 
@@ -328,8 +332,12 @@ def session_lost(request_id: str = "", *, ended: str = "") -> SessionLost:
     allowed = "an open session: open another one, and upload its tensors again"
     end = f"which ended: {ended}" if ended else "that the service does not have, as after a restart"
     given = f"a session {end}; its buffers, streams and queued work are gone"
+    fault = "The service does not have the session, as after a restart"
+    if ended:
+        fault = f"The session has ended: {shortened(ended, CHOICES_CHARACTERS)}"
     return SessionLost(
-        f"session: given {given}, allowed {allowed}",
+        f"{fault}. Its buffers, streams and queued work are gone: open another one, and upload its "
+        "tensors again.",
         code=Status.ACL_ERROR_RT_INVALID_HANDLE.value,
         name=Status.ACL_ERROR_RT_INVALID_HANDLE.name,
         parameter="session",

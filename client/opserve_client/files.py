@@ -22,6 +22,7 @@ from opserve_client.operators import (
     tensor_fields,
 )
 from opserve_client.tensors import Array, OutputArgument
+from opserve_kernels.errors import rejection
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType
 
 RESULTS_SUFFIX = ".npz"
@@ -116,7 +117,9 @@ def run_file(
     allowed = [field.name for field in fields(operator)]
     unknown = sorted(arguments.keys() - set(allowed))
     if unknown:
-        raise FileError(f"arguments: given {', '.join(unknown)}, allowed {', '.join(allowed)}")
+        raise FileError(
+            rejection("arguments", given=", ".join(unknown), allowed=", ".join(allowed))
+        )
     entries = {name: _entry(name, arguments[name]) for name in tensors if name in arguments}
     values: dict[str, Any] = dict(arguments)
     for name, entry in entries.items():
@@ -137,12 +140,14 @@ def _named(call: str, arguments: Mapping[str, Any]) -> tuple[OperatorClass, Mapp
     if call in functions:
         given = arguments.get("function", call)
         if given != call:
-            raise FileError(f"arguments.function: given {given}, allowed {call}, or none")
+            raise FileError(
+                rejection("arguments.function", given=given, allowed=f"{call}, or none")
+            )
         return functions[call], {**arguments, "function": call}
     operators = {operator.schema.CALL: operator for operator in OPERATORS.values()}
     if call not in operators:
         known = ", ".join([*operators, *functions])
-        raise FileError(f"operator: given {call}, allowed {known}")
+        raise FileError(rejection("operator", given=call, allowed=known))
     return operators[call], arguments
 
 
@@ -156,15 +161,15 @@ def _entry(name: str, value: object) -> TensorEntry | None:
 def _members(place: str, value: object, types: Mapping[str, type | UnionType]) -> Mapping[str, Any]:
     """The members of a JSON object, none of which is unknown or of another type."""
     if not isinstance(value, dict):
-        raise FileError(f"{place}: given {value}, allowed an object")
+        raise FileError(rejection(place, given=value, allowed="an object"))
     members = cast("dict[str, Any]", value)
     unknown = sorted(members.keys() - types.keys())
     if unknown:
-        raise FileError(f"{place}: given {', '.join(unknown)}, allowed {', '.join(types)}")
+        raise FileError(rejection(place, given=", ".join(unknown), allowed=", ".join(types)))
     for name, member in members.items():
         if not isinstance(member, types[name]):
             allowed = "an object" if types[name] is dict else "a text"
-            raise FileError(f"{place}.{name}: given {member}, allowed {allowed}")
+            raise FileError(rejection(f"{place}.{name}", given=member, allowed=allowed))
     return members
 
 
@@ -174,7 +179,9 @@ def _tensor(
     if entry.array is None:
         return None if entry.dtype is None else _data_type(name, entry.dtype)
     if entry.array not in arrays:
-        raise FileError(f"{name}.array: given {entry.array}, allowed {', '.join(sorted(arrays))}")
+        raise FileError(
+            rejection(f"{name}.array", given=entry.array, allowed=", ".join(sorted(arrays)))
+        )
     array = _as_dtype(name, arrays[entry.array], entry.dtype)
     return array if entry.format is None else session.upload(array, format=entry.format)
 
@@ -187,7 +194,9 @@ def _as_dtype(name: str, array: Array, dtype: str | None) -> Array:
     if wanted is DataType.BF16 and array.dtype == np.uint16:
         return array.view(NUMPY_DTYPES[DataType.BF16])
     if wanted is not data_type_of(array.dtype):
-        raise FileError(f"{name}.dtype: given {dtype}, allowed that of its array, {array.dtype}")
+        raise FileError(
+            rejection(f"{name}.dtype", given=dtype, allowed=f"that of its array, {array.dtype}")
+        )
     return array
 
 
@@ -195,5 +204,5 @@ def _data_type(name: str, dtype: str) -> DataType:
     """Returns the dtype of a name; only names that the one-shot REST route accepts are valid."""
     if dtype not in DataType.__members__ and dtype not in _NUMPY_NAMES:
         allowed = ", ".join([*DataType.__members__, *sorted(_NUMPY_NAMES)])
-        raise FileError(f"{name}.dtype: given {dtype}, allowed {allowed}")
+        raise FileError(rejection(f"{name}.dtype", given=dtype, allowed=allowed))
     return data_type_of(dtype)

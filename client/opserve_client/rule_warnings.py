@@ -25,7 +25,7 @@ class DocumentedRuleWarning(UserWarning):
 
     def __init__(self, broken: RuleWarning) -> None:
         super().__init__(
-            f"{broken.parameter}: given {broken.given}, the page allows {broken.allowed} "
+            f"{broken.parameter} has {broken.given}, and the page allows {broken.allowed} "
             f"({broken.name}): {broken.sentence}"
         )
         self.code, self.name, self.domain = broken.code, broken.name, broken.domain

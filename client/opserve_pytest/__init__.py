@@ -64,12 +64,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STACK] = ExitStack()
     if config.getoption("--opserve-history"):
         if not config.getoption("--opserve-server"):
-            raise pytest.UsageError(
-                "--opserve-history: given no service, allowed with --opserve-server"
-            )
+            raise pytest.UsageError("--opserve-history needs a service: give --opserve-server too.")
         if config.getoption("numprocesses", default=None):
             raise pytest.UsageError(
-                "--opserve-history: given with -n, allowed without -n: no process has all results"
+                "--opserve-history does not work with -n, because no process has all results: give "
+                "one of them."
             )
 
 

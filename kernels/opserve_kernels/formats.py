@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.array_like import ArrayLike, as_array
+from opserve_kernels.errors import rejection
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -101,8 +102,8 @@ def from_5hd(array: ArrayLike, channels: int) -> NDArray[Any]:
     least, most = (blocks - 1) * block + 1, blocks * block
     if not max(least, 0) <= channels <= most:
         raise ValueError(
-            f"channels: given {channels}, allowed {max(least, 0)} to {most}: "
-            f"the array has {blocks} blocks of {block}"
+            f"channels is {channels}, and an array of {blocks} blocks of {block} has "
+            f"{max(least, 0)} to {most}: pass one of these."
         )
     merged = image.transpose(0, 1, 4, 2, 3).reshape(batch, most, height, width)
     return np.ascontiguousarray(merged[:, :channels])
@@ -166,7 +167,7 @@ def from_fractal_z(array: ArrayLike, shape_nchw: tuple[int, ...], groups: int = 
     block = weight.shape[-1]
     expected = fractal_z_shape(shape_nchw, groups, _c0_of(weight.dtype, block))
     if weight.shape != expected:
-        raise ValueError(f"array: given shape {weight.shape}, allowed {expected}")
+        raise ValueError(rejection("array", given=f"shape {weight.shape}", allowed=expected))
     blocks = superblocks(shape_nchw, groups, block)
     taps = shape_nchw[2] * shape_nchw[3]
     n1, c1 = blocks.output_blocks, blocks.input_blocks
@@ -229,11 +230,15 @@ def superblocks(shape_nchw: tuple[int, ...], groups: int = 1, c0: int = BLOCK) -
     _check_integer("groups", groups)
     _check_integer("c0", c0)
     if len(shape_nchw) != _RANK or min(shape_nchw) < 1:
-        raise ValueError(f"shape_nchw: given {shape_nchw}, allowed 4 sizes, each at least 1")
+        raise ValueError(
+            rejection("shape_nchw", given=shape_nchw, allowed="4 sizes, each at least 1")
+        )
     if c0 < 1:
-        raise ValueError(f"c0: given {c0}, allowed at least 1")
+        raise ValueError(rejection("c0", given=c0, allowed="at least 1"))
     if groups < 1 or shape_nchw[0] % groups != 0:
-        raise ValueError(f"groups: given {groups}, allowed divisors of Cout = {shape_nchw[0]}")
+        raise ValueError(
+            rejection("groups", given=groups, allowed=f"divisors of Cout = {shape_nchw[0]}")
+        )
     inputs, outputs = shape_nchw[1], shape_nchw[0] // groups
     whole = lcm(lcm(inputs, c0) // inputs, lcm(outputs, BLOCK) // outputs)
     return Superblocks(
@@ -265,7 +270,7 @@ def _c0_of(dtype: np.dtype[Any], c0: int | None) -> int:
     _check_integer("c0", c0)
     if c0 not in allowed:
         names = " or ".join(map(str, allowed))
-        raise ValueError(f"c0: given {c0}, allowed {names} for {dtype}")
+        raise ValueError(rejection("c0", given=c0, allowed=f"{names} for {dtype}"))
     return c0
 
 
@@ -274,19 +279,21 @@ def _with_rank(name: str, value: object, rank: int) -> NDArray[Any]:
     try:
         array = as_array(value)
     except TypeError as error:
-        raise TypeError(f"{name}: given {error}, allowed an array of numbers") from error
+        raise TypeError(rejection(name, given=error, allowed="an array of numbers")) from error
     if array.ndim != rank:
-        raise ValueError(f"{name}: given shape {array.shape}, allowed {rank} dimensions")
+        raise ValueError(
+            rejection(name, given=f"shape {array.shape}", allowed=f"{rank} dimensions")
+        )
     return array
 
 
 def _check_integers(name: str, values: object) -> None:
     if not isinstance(values, Sequence | np.ndarray):
-        raise TypeError(f"{name}: given {values!r}, allowed a sequence of integers")
+        raise TypeError(rejection(name, given=repr(values), allowed="a sequence of integers"))
     for value in cast("Sequence[object]", values):  # an array of integers is one too
         _check_integer(name, value)
 
 
 def _check_integer(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: given {value!r}, allowed an integer")
+        raise TypeError(rejection(name, given=repr(value), allowed="an integer"))

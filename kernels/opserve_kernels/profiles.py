@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.errors import InvalidArgument, rejection
 from opserve_kernels.status import Status
 from opserve_kernels.user_input import likely_name
 
@@ -146,7 +146,7 @@ def profile_named(name: str, *, available: Collection[str] = tuple(PROFILES)) ->
     allowed = ", ".join(available)
     raise InvalidArgument(
         Status.ACL_ERROR_RT_INVALID_DEVICEID,
-        f"profile: given {name} ({why}), allowed {allowed}",
+        rejection("profile", given=f"{name} ({why})", allowed=allowed),
         parameter="profile",
         given=name,
         allowed=allowed,

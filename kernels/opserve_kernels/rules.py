@@ -11,10 +11,10 @@ from opserve_kernels.tensor import DataType, Tensor
 Value = TypeVar("Value")
 
 
-def required(parameter: str, value: Value | None) -> Value:
+def required(parameter: str, value: Value | None, *, wanted: str = "a value") -> Value:
     """Returns the value; rejects a missing one (161001)."""
     if value is None:
-        raise null_argument(parameter)
+        raise null_argument(parameter, wanted=wanted)
     return value
 
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any, cast
 
-from opserve_server.calls import caller, shortened
+from opserve_kernels.errors import shortened
+from opserve_server.calls import caller
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.observations import CALL

@@ -195,7 +195,8 @@ def check_administered(directory: Directory, *, now: float) -> None:
         allowed = "a change that leaves a caller who can administer, or force"
         raise WrongState(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"force: given the last caller with the scope admin, allowed {allowed}",
+            "This change leaves no caller with the scope admin: give it to another one first, or "
+            "set force.",
             parameter="force",
             given="the last caller with the scope admin",
             allowed=allowed,
@@ -220,7 +221,6 @@ def refused(parameter: str, given: object, allowed: str) -> InvalidArgument:
     shown = "another text" if PREFIX in str(given) else str(given)[:64]
     return InvalidArgument(
         Status.ACL_ERROR_RT_PARAM_INVALID,
-        f"{parameter}: given {shown or 'nothing'}, allowed {allowed}",
         parameter=parameter,
         given=shown,
         allowed=allowed,

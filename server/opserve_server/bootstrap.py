@@ -51,11 +51,11 @@ def main(arguments: Sequence[str]) -> int:
 async def _bootstrap(settings: Settings, tenant: str, *, force: bool) -> str:
     url = settings.store_url.get_secret_value()
     if not url:
-        raise SettingRefused(f"store_url: given nothing, allowed a store; {where_set('store_url')}")
+        raise SettingRefused(f"store_url is missing: set it by {where_set('store_url')}.")
     where = location_of(url)
     if isinstance(where, File) and where.has_had_keys() and not where.is_there() and not force:
         raise SettingRefused(
-            f"store_url: {where} had keys and is missing: restore it, or give --force for an empty "
+            f"store_url {where} had keys and is missing: restore it, or give --force for an empty "
             "one, without the tenants, keys, usage and audit that it had"
         )
     opened = open_store(

@@ -24,7 +24,6 @@ from opserve_server.core.principal import Principal
 from opserve_server.core.service import DeviceInfo, Service
 
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_TEXT_LIMIT = 512
 VALUES_LIMIT = 1024
 """Numbers in one list on either wire. No shape has more than 8, but a message has space for
 millions, which would be parsed before any check could reject them."""
@@ -147,7 +146,7 @@ class BodyTooLarge(LimitExceeded):
     def __init__(self, parameter: str, *, limit: int, unit: str = "bytes") -> None:
         super().__init__(
             Status.ACL_ERROR_RT_OVER_LIMIT,
-            f"{parameter}: given more than {limit} {unit}, allowed at most {limit}",
+            f"{parameter} has more than {limit} {unit}, the limit: send a smaller one.",
             parameter=parameter,
             given=f"more than {limit} {unit}",
             allowed=limit,
@@ -158,7 +157,6 @@ def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgum
     """A message that does not have its form on the wire (100000)."""
     return InvalidArgument(
         Status.ACL_ERROR_INVALID_PARAM,
-        f"{parameter}: given {shortened(str(given))}, allowed {allowed}",
         parameter=parameter,
         given=given,
         allowed=allowed,
@@ -168,7 +166,8 @@ def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgum
 def internal_error(error: BaseException, *, call: str, request_id: str) -> OpserveError:
     """Logs an unexpected error in full, and returns the error for the caller."""
     log.error("%s failed", call, exc_info=error, extra={"request_id": request_id})
-    return OpserveError(Status.ACL_ERROR_INTERNAL_ERROR, "internal error")
+    message = f"The service failed: report the request id {request_id} to its administrator."
+    return OpserveError(Status.ACL_ERROR_INTERNAL_ERROR, message)
 
 
 def ready_profiles(devices: Iterable[DeviceInfo]) -> dict[str, bool]:
@@ -177,8 +176,3 @@ def ready_profiles(devices: Iterable[DeviceInfo]) -> dict[str, bool]:
     for device in devices:
         profiles[device.profile] = profiles.get(device.profile, False) or device.ready
     return profiles
-
-
-def shortened(text: str) -> str:
-    """A text cut to a length that fits the headers of both wires."""
-    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT - 1]}…"

@@ -35,8 +35,8 @@ def _check_memory(settings: Settings) -> None:
     each, count = settings.device_memory_bytes, len(settings.devices)
     if each > limit:
         raise SettingRefused(
-            f"device_memory_bytes: given {each}, allowed {limit}, the memory limit of the "
-            f"container; set by {where_set('device_memory_bytes')}"
+            f"device_memory_bytes is {each}, above the memory limit of the container, {limit}: "
+            f"lower it by {where_set('device_memory_bytes')}."
         )
     if each * count > limit:
         log.warning(

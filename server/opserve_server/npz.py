@@ -16,7 +16,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from opserve_server.calls import BodyTooLarge, malformed, shortened
+from opserve_kernels.errors import shortened
+from opserve_server.calls import BodyTooLarge, malformed
 from opserve_server.core.accounts import Reservation
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.one_shot import NUMPY_TYPES

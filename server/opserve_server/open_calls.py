@@ -259,7 +259,8 @@ async def _in_time(receive: Receive[MessageT], limit_s: float) -> MessageT:
 def _evicted(limit: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"calls: given one more without a key, allowed {limit} at once; the oldest ends",
+        f"A newer call without a key took the place of this one: {limit} run at once. Send a key, "
+        "or retry later.",
         parameter="calls",
         given="one more without a key",
         allowed=f"{limit} at once",
@@ -271,7 +272,8 @@ def _unread(calls: int) -> LimitExceeded:
     allowed = "fewer; read their answers, or end them"
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"calls: given {given}, allowed {allowed}",
+        f"This address has {calls} calls without a key that have not ended: read their answers, or "
+        "end them.",
         parameter="calls",
         given=given,
         allowed=allowed,
@@ -281,7 +283,8 @@ def _unread(calls: int) -> LimitExceeded:
 def _too_large(size_bytes: int, limit_bytes: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"message: given {size_bytes} bytes without a key, allowed {limit_bytes}",
+        f"This message has {size_bytes} bytes, and {limit_bytes} are the limit without a key: send "
+        "a smaller one, or a key.",
         parameter="message",
         given=f"{size_bytes} bytes without a key",
         allowed=f"{limit_bytes}",
@@ -291,7 +294,7 @@ def _too_large(size_bytes: int, limit_bytes: int) -> LimitExceeded:
 def _too_slow(limit_s: float) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"message: given none, or a part of one, within {limit_s:g} s, allowed a whole message",
+        f"No complete message came within {limit_s:g} s: send the call again.",
         parameter="message",
         given=f"none, or a part of one, within {limit_s:g} s",
         allowed="a whole message",
@@ -494,7 +497,7 @@ class CallSlot:
 def _too_many(limit: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"calls: given one more of this tenant, allowed {limit} at once",
+        f"This tenant has {limit} calls in progress, its limit: retry when one has ended.",
         parameter="calls",
         given="one more of this tenant",
         allowed=f"{limit} at once",

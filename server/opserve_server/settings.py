@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from opserve_kernels.cases.cache import cache_folder
-from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.errors import InvalidArgument, rejection
 from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 from opserve_kernels.user_input import bytes_of, choices, similar_name
 from opserve_server.addresses import check_issuer, host_and_port, is_loopback
@@ -364,15 +364,17 @@ class Settings(BaseSettings):
         names = device_names(self.devices)
         for name in self.device_tags:
             if name not in names:
-                raise ValueError(f"device_tags: given {name}, allowed {', '.join(names)}")
+                raise ValueError(rejection("device_tags", given=name, allowed=", ".join(names)))
         return self
 
     @model_validator(mode="after")
     def _has_whole_tls(self) -> Self:
         if bool(self.tls_certificate_file) != bool(self.tls_key_file):
-            raise ValueError("tls_certificate_file: allowed together with tls_key_file alone")
+            raise ValueError(
+                "tls_certificate_file and tls_key_file belong together: set both, or neither."
+            )
         if self.client_ca_file and not self.tls_certificate_file:
-            raise ValueError("client_ca_file: allowed together with tls_certificate_file alone")
+            raise ValueError("client_ca_file needs tls_certificate_file: set both.")
         return self
 
     @model_validator(mode="after")
@@ -382,10 +384,9 @@ class Settings(BaseSettings):
             safe = self.tls_certificate_file or self.allow_plaintext or is_loopback(address)
             if not safe:
                 raise ValueError(
-                    f"{name}: given {address}, which other machines can reach, allowed loopback "
-                    f"addresses without TLS: set {PREFIX}TLS_CERTIFICATE_FILE and "
-                    f"{PREFIX}TLS_KEY_FILE, or {PREFIX}ALLOW_PLAINTEXT=true behind a proxy that "
-                    "has TLS"
+                    f"{name} is {address}, which other machines can reach, without TLS: use a "
+                    f"loopback address, set {PREFIX}TLS_CERTIFICATE_FILE and {PREFIX}TLS_KEY_FILE, "
+                    f"or set {PREFIX}ALLOW_PLAINTEXT=true behind a proxy that has TLS."
                 )
         return self
 
@@ -407,7 +408,7 @@ def settings_of_environment() -> Settings:
             release.
     """
     for old in RENAMED.keys() & {name.upper() for name in os.environ}:
-        raise SettingRefused(f"{old} has no effect any more: set {RENAMED[old]} instead")
+        raise SettingRefused(f"{old} has no effect any more: set {RENAMED[old]} instead.")
     _check_names(name.upper() for name in os.environ)
     try:
         return Settings()
@@ -416,14 +417,16 @@ def settings_of_environment() -> Settings:
         if not first["loc"]:  # our own rule on several settings has a full message
             raise SettingRefused(allowed(first, Settings)) from None
         name = str(first["loc"][0])
-        given = _shown(name, first["input"])
-        problem = f"{name}: given {given}, allowed {allowed(first, Settings)}"
-        raise SettingRefused(f"{problem}; set by {where_set(name)}") from None
+        raise _refused(name, _shown(name, first["input"]), allowed(first, Settings)) from None
     except SettingsError:
         # pydantic-settings names the setting only in its message: it is one that is not JSON.
         name = next(name for name in _JSON_FORMS if not _is_json(os.environ.get(_variable(name))))
-        problem = f"{name}: given {os.environ[_variable(name)]}, allowed {_JSON_FORMS[name]}"
-        raise SettingRefused(f"{problem}; set by {where_set(name)}") from None
+        raise _refused(name, os.environ[_variable(name)], _JSON_FORMS[name]) from None
+
+
+def _refused(name: str, given: object, wanted: str) -> SettingRefused:
+    problem = rejection(name, given=given, allowed=wanted)
+    return SettingRefused(f"{problem} Set it by {where_set(name)}.")
 
 
 def _check_names(variables: Iterable[str]) -> None:

@@ -27,8 +27,8 @@ def key_policy(settings: Settings) -> KeyPolicy:
         return KeyPolicy.NEVER
     if not settings.store_url.get_secret_value():
         raise SettingRefused(
-            "store_url: given nothing, allowed a store that `opserve bootstrap` makes, or nothing "
-            f"with --no-keys; set by {where_set('store_url')}"
+            "store_url is missing: make a store with `opserve bootstrap`, or start with --no-keys. "
+            f"Set it by {where_set('store_url')}."
         )
     return KeyPolicy.ALWAYS if _is_configured(settings) else KeyPolicy.FROM_THE_FIRST_KEY
 
@@ -104,8 +104,8 @@ def _when_missing(settings: Settings) -> Missing:
 
 def _without_a_key(url: str) -> SettingRefused:
     return SettingRefused(
-        f"store_url: {location_of(url)} has no key: make the first one with `opserve bootstrap`, "
-        f"or start with --no-keys; set by {where_set('store_url')}"
+        f"store_url {location_of(url)} has no key: make the first one with `opserve bootstrap`, "
+        f"or start with --no-keys. Set it by {where_set('store_url')}."
     )
 
 
@@ -115,6 +115,6 @@ def _check_exposure(guard: Guard, settings: Settings) -> None:
         address = getattr(settings, name)
         if guard.keyless and not is_loopback(address):
             raise StartFailed(
-                f"{name}: given {address}, which other machines can reach, allowed loopback "
-                "addresses while no key is required: make the first one with `opserve bootstrap`"
+                f"{name} is {address}, which other machines can reach, and no key is required: "
+                "make the first one with `opserve bootstrap`, or use a loopback address."
             )

@@ -11,6 +11,7 @@ from typing import cast
 
 import grpc
 
+from opserve_kernels.errors import rejection
 from opserve_server.settings import SettingRefused, Settings, where_set
 
 LOOKS_S = 5.0
@@ -155,5 +156,5 @@ def _content(setting: str, path: str) -> bytes:
 
 def _refused(setting: str, given: str, wanted: str) -> SettingRefused:
     return SettingRefused(
-        f"{setting}: given {given}, allowed {wanted}; set by {where_set(setting)}"
+        f"{rejection(setting, given=given, allowed=wanted)} Set it by {where_set(setting)}."
     )

@@ -29,7 +29,7 @@ _METHOD_OF = {method.request: method for method in METHODS}
 
 def refusal(code: int, parameter: str, given: object, *, ended: str = "") -> OpserveError:
     """An error as a service makes it."""
-    message = f"{parameter}: given {given}"
+    message = f"{parameter} does not accept {given}; it accepts other values."
     return error_for(message, code=code, name="FAKE", parameter=parameter, ended=ended)
 
 

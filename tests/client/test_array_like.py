@@ -116,18 +116,24 @@ def test_elements_that_opserve_does_not_have_are_rejected_by_the_arguments_name(
         "out": lambda: plain({"out": wrong}),
     }
     for name, use in uses.items():
-        with pytest.raises(AclnnError, match=f"{name}: given {given}, allowed {KNOWN}, BF16"):
+        with pytest.raises(
+            AclnnError, match=f"{name} does not accept {given}; it accepts {KNOWN}, BF16"
+        ):
             use()
     assert fake.calls == before
 
 
 def test_an_array_of_objects_has_no_bytes(session: Session) -> None:
-    with pytest.raises(AclrtError, match=r"data: given .* contiguous bytes or an array of numbers"):
+    with pytest.raises(
+        AclrtError, match=r"data does not accept .* contiguous bytes or an array of numbers"
+    ):
         session.allocate(8).write(np.full(1, None))
 
 
 def test_an_array_outside_host_memory_is_rejected_with_the_reason(session: Session) -> None:
-    message = r"array: given OnGpu \(the array is on device 2\), allowed an array .* CPU"
+    message = (
+        r"array does not accept OnGpu \(the array is on device 2\); it accepts an array .* CPU"
+    )
     with pytest.raises(AclnnError, match=message):
         session.upload(OnGpu())
 
@@ -158,7 +164,9 @@ def test_bf16_tensors_of_torch_are_read_by_their_bits(
     tensor: Any = FakeTensor(elements.view(np.int16), "bfloat16")
     np.testing.assert_array_equal(session.upload(tensor).download(), elements)
     tensor.requires_grad = True
-    with pytest.raises(OpserveError, match=r"array: given FakeTensor \(Use tensor\.detach\(\)"):
+    with pytest.raises(
+        OpserveError, match=r"array does not accept FakeTensor \(Use tensor\.detach\(\)"
+    ):
         session.upload(tensor)
 
 

@@ -221,26 +221,41 @@ def failure(monkeypatch: pytest.MonkeyPatch, capsys: Capture, *arguments: str | 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"grad_output": {"array": "nope"}}, "grad_output.array: given nope, allowed dy"),
+        (
+            {"grad_output": {"array": "nope"}},
+            "grad_output.array does not accept nope; it accepts dy",
+        ),
         (
             {"grad_output": {"arry": "dy"}},
-            "arguments.grad_output: given arry, allowed array, dtype, format",
+            "arguments.grad_output does not accept arry; it accepts array, dtype, format",
         ),
-        ({"grad_output": {"array": "dy", "dtype": "BF16"}}, "grad_output.dtype: given BF16"),
+        (
+            {"grad_output": {"array": "dy", "dtype": "BF16"}},
+            "grad_output.dtype does not accept BF16",
+        ),
         (
             {"grad_output": {"array": "dy", "dtype": "HALF"}},
-            "grad_output.dtype: given HALF, allowed",
+            "grad_output.dtype does not accept HALF; it accepts",
         ),
-        ({"grad_output": {"array": "dy", "dtype": "f4"}}, "grad_output.dtype: given f4, allowed"),
-        ({"grad_output": 5}, "arguments.grad_output: given 5, allowed an object"),
-        ({"grad_output": {"array": 5}}, "arguments.grad_output.array: given 5, allowed a text"),
-        ({"grad_output": {"dtype": "FLOAT"}}, "grad_output: given"),
-        ({"stride": "1"}, "161002 ACLNN_ERR_PARAM_INVALID: stride: given '1', allowed a sequence"),
-        ({"stride": "11"}, "stride: given '11'"),
-        ({"input_size": {"0": 1}}, "input_size: given {'0': 1}"),
-        ({"kernel_size": [1.0, 1]}, "kernel_size: given [1.0, 1]"),
-        ({"kernel_size": [2**63, 1]}, "kernel_size: given [9223372036854775808, 1]"),
-        ({"strides": [1]}, "arguments: given strides, allowed grad_output, input_size"),
+        (
+            {"grad_output": {"array": "dy", "dtype": "f4"}},
+            "grad_output.dtype does not accept f4; it accepts",
+        ),
+        ({"grad_output": 5}, "arguments.grad_output does not accept 5; it accepts an object"),
+        (
+            {"grad_output": {"array": 5}},
+            "arguments.grad_output.array does not accept 5; it accepts a text",
+        ),
+        ({"grad_output": {"dtype": "FLOAT"}}, "grad_output does not accept"),
+        (
+            {"stride": "1"},
+            "161002 ACLNN_ERR_PARAM_INVALID: stride does not accept '1'; it accepts a sequence",
+        ),
+        ({"stride": "11"}, "stride does not accept '11'"),
+        ({"input_size": {"0": 1}}, "input_size does not accept {'0': 1}"),
+        ({"kernel_size": [1.0, 1]}, "kernel_size does not accept [1.0, 1]"),
+        ({"kernel_size": [2**63, 1]}, "kernel_size does not accept [9223372036854775808, 1]"),
+        ({"strides": [1]}, "arguments does not accept strides; it accepts grad_output, input_size"),
     ],
 )
 def test_arguments_that_make_no_call(
@@ -329,7 +344,7 @@ def test_a_function_that_is_named_twice_is_named_alike(
     assert invoke("run", FUNCTION, args, tensors, "-o", output).exit_code == 0
     other = FUNCTION.replace("hp", "fp")
     text = failure(monkeypatch, capsys, "run", other, args, tensors, "-o", output)
-    assert f"arguments.function: given {FUNCTION}, allowed {other}, or none" in text
+    assert f"arguments.function does not accept {FUNCTION}; it accepts {other}, or none" in text
 
 
 def test_a_refusal_of_the_service_is_one_line(
@@ -338,7 +353,7 @@ def test_a_refusal_of_the_service_is_one_line(
     fake.failures["get_workspace_size"] = [refusal(161002, "stride", 0)]
     arguments, arrays, output = files(tmp_path, ARGUMENTS, dy=numbers(4, 6))
     command = ("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
-    assert "161002 FAKE: stride: given 0" in failure(monkeypatch, capsys, *command)
+    assert "161002 FAKE: stride does not accept 0" in failure(monkeypatch, capsys, *command)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"arguments": {}, "more": 1}', '{"profile": "x"}'])
@@ -363,7 +378,10 @@ def test_an_unknown_operator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     command = ("run", "aclnnMatmul", *files(tmp_path, {})[:2], "-o", tmp_path / "out.npz")
-    message = "operator: given aclnnMatmul, allowed aclnnConvolutionBackward, aclnnIm2colBackward, "
+    message = (
+        "operator does not accept aclnnMatmul; "
+        "it accepts aclnnConvolutionBackward, aclnnIm2colBackward, "
+    )
     assert message in failure(monkeypatch, capsys, *command)
 
 

@@ -110,7 +110,7 @@ def test_results_are_not_written_to_a_file_with_another_suffix(
     arguments, arrays, _ = files(tmp_path, ARGUMENTS, dy=numbers(4, 6))
     result = invoke("run", "aclnnIm2colBackward", arguments, arrays, "-o", name)
     assert result.exit_code == 2
-    assert f"given {name}, allowed a name that ends in .npz." in result.output
+    assert f"{name} does not end in .npz: choose a name that does." in result.output
     assert fake.calls == []
     assert not Path(name).exists()
 

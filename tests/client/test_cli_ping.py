@@ -120,7 +120,9 @@ def test_a_trace_is_written_of_an_open_session(service: Addresses, tmp_path: Pat
     part = json.loads(piped.stdout)["traceEvents"]
     assert {"kernel", "copy"} <= categories(whole)
     assert categories(part) == {"kernel"}
-    assert "stream: given 7, allowed a stream of the session: 0" in str(unknown.exception)
+    assert "stream does not accept 7; it accepts a stream of the session: 0" in str(
+        unknown.exception
+    )
 
 
 def categories(events: list[dict[str, Any]]) -> set[str]:

@@ -175,7 +175,7 @@ async def test_a_certificate_of_another_name_or_time_is_named(
 @pytest.mark.parametrize("address", ["farm", "grpc://farm", "grpcs://farm", "[::1]", "farm:"])
 def test_a_grpc_address_without_a_port_is_rejected_with_the_default_one(address: str) -> None:
     with pytest.raises(
-        OpserveError, match=r"address: given .*, allowed a host and a port"
+        OpserveError, match=r"address does not accept .*; it accepts a host and a port"
     ) as error:
         Client(address)
     assert error.value.allowed.startswith(f"a host and a port, {address.rstrip(':')}:50051 ")

@@ -147,5 +147,5 @@ def test_null_is_absent_and_unknown_members_are_passed_over() -> None:
     ],
 )
 def test_a_value_that_does_not_fit_its_field_is_refused(value: Json, kind: type[Message]) -> None:
-    with pytest.raises(ValueError, match=r"given|:"):
+    with pytest.raises(ValueError, match=r"does not accept|given|:"):
         from_json(value, kind)

@@ -121,5 +121,7 @@ def test_an_object_of_another_kind_is_refused_by_name(
 def test_a_plan_is_no_executor_but_has_one(halves: tuple[Half, Half, FakeService]) -> None:
     mine: Any = halves[0]
     plan = mine.session.get_workspace_size(mine.call)
-    with pytest.raises(AclrtError, match=r"executor: given Plan, allowed .*: plan\.executor"):
+    with pytest.raises(
+        AclrtError, match=("executor does not accept Plan; " r"it accepts .*: plan\.executor")
+    ):
         mine.stream.execute(plan, mine.buffer)

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "client" / "opserve_client"
 OF_THE_KERNELS = (
     "opserve_kernels.array_like",
+    "opserve_kernels.errors",
     "opserve_kernels.formats",
     "opserve_kernels.status",
     "opserve_kernels.tensor",
@@ -32,7 +33,6 @@ OF_CONFORMANCE = (
     *(f"opserve_kernels.operators.{name}.cases." for name in OPERATORS),
     "opserve_kernels.conformance.",
     "opserve_kernels.verdict.",
-    "opserve_kernels.errors",
     "opserve_kernels.tensor",
     "opserve_kernels.user_input",
 )

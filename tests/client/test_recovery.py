@@ -117,7 +117,7 @@ def test_objects_of_a_lost_session_are_reported_as_lost(
     if reopened:
         session.run(convolution())
     with pytest.raises(
-        SessionLost, match="its buffers, streams and queued work are gone"
+        SessionLost, match="Its buffers, streams and queued work are gone"
     ) as raised:
         use(session, tensor, buffer)
     assert (raised.value.code, raised.value.parameter) == (107017, "session")
@@ -146,7 +146,7 @@ def test_a_session_that_was_released_is_not_opened_again(
         with pytest.raises(SessionLost):
             session.allocate(8)
     for _ in range(2):
-        with pytest.raises(SessionLost, match="which ended: it was released") as raised:
+        with pytest.raises(SessionLost, match="has ended: it was released") as raised:
             session.run(convolution())
         assert raised.value.ended == "it was released"
     assert len(fake.openings) == 1

@@ -211,7 +211,7 @@ PROBLEM = {
     "type": "about:blank",
     "title": "x",
     "status": 400,
-    "detail": "groups: given 3, allowed divisors of 8",
+    "detail": "groups does not accept 3; it accepts divisors of 8",
     "instance": "/x",
     "code": 161002,
     "reason": "ACLNN_ERR_PARAM_INVALID",

@@ -122,26 +122,41 @@ def test_a_placeholder_takes_either_byte_order(data: dict[str, Array]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (((1,), "float16", "x"), "name: given 'x', allowed a name in the data: 'filters', 'out_"),
-        (((1,), "float16", ["x"]), r"name: given \['x'\], allowed a string"),
+        (
+            ((1,), "float16", "x"),
+            "name does not accept 'x'; it accepts a name in the data: 'filters', 'out_",
+        ),
+        (((1,), "float16", ["x"]), r"name does not accept \['x'\]; it accepts a string"),
         (
             ((1,), "int8", "filters"),
-            "dtype: given 'int8', allowed float16 or float32 or bfloat16 or",
+            "dtype does not accept 'int8'; it accepts float16 or float32 or bfloat16 or",
         ),
-        (((1,), ["int8"], "filters"), r"dtype: given \['int8'\], allowed a string"),
-        (((1,), np.float16, "filters"), "dtype: given <class 'numpy.float16'>, allowed a string"),
-        ((("n",), "float16", "filters"), r"shape: given \('n',\), allowed a sequence of integers"),
+        (((1,), ["int8"], "filters"), r"dtype does not accept \['int8'\]; it accepts a string"),
+        (
+            ((1,), np.float16, "filters"),
+            "dtype does not accept <class 'numpy.float16'>; it accepts a string",
+        ),
+        (
+            (("n",), "float16", "filters"),
+            r"shape does not accept \('n',\); it accepts a sequence of integers",
+        ),
         (
             ((12, 1, 256), "float16", "filters"),
-            r"data\['filters'\]: given float16 \[12, 1, 16, 16\], allowed .* \[12, 1, 256\]",
+            (
+                r"data\['filters'\] does not accept float16 \[12, 1, 16, 16\]; "
+                r"it accepts .* \[12, 1, 256\]"
+            ),
         ),
         (
             ((12, 1, 16, 16), "bfloat16", "filters"),
-            r"data\['filters'\]: given float16 \[12, 1, 16, 16\], allowed .* of bfloat16 \[12, 1",
+            (
+                r"data\['filters'\] does not accept float16 \[12, 1, 16, 16\]; "
+                r"it accepts .* of bfloat16 \[12, 1"
+            ),
         ),
         (
             ((3,), "float16", "a list"),
-            r"data\['a list'\]: given int64 \[3\], allowed an array of float16",
+            r"data\['a list'\] does not accept int64 \[3\]; it accepts an array of float16",
         ),
     ],
 )
@@ -244,7 +259,10 @@ def test_a_result_cannot_be_an_argument_of_another_call(
     parameter: str, fake_session: FakeSession, data: dict[str, Array]
 ) -> None:
     result = filter_call(data)
-    message = f"^E60038: {parameter}: given the result of dsl.conv2d_backprop_filter, allowed a te"
+    message = (
+        f"^E60038: {parameter} does not accept the result of dsl.conv2d_backprop_filter; "
+        "it accepts a te"
+    )
     with pytest.raises(TbeError, match=message):
         input_call(data, **{parameter: result})
     assert len(fake_session.calls) == 1
@@ -255,7 +273,9 @@ def test_a_result_cannot_be_an_argument_of_another_call(
 def test_an_array_is_no_tensor(
     parameter: str, fake_session: FakeSession, data: dict[str, Array]
 ) -> None:
-    with pytest.raises(TbeError, match=f"^E60038: {parameter}: given ndarray, allowed a tensor of"):
+    with pytest.raises(
+        TbeError, match=f"^E60038: {parameter} does not accept ndarray; it accepts a tensor of"
+    ):
         filter_call(data, **{parameter: data["fmap"]})
     assert fake_session.calls == []
 
@@ -267,7 +287,7 @@ def test_the_input_call_has_no_defaults_for_three_keys(
 ) -> None:
     absent = {key: value for key, value in PARA_DICT.items() if key != missing}
     for para_dict in (absent, absent | {missing: None}):
-        with pytest.raises(TypeError, match=f"para_dict: given no {missing}; .* has no default"):
+        with pytest.raises(TypeError, match=f"para_dict lacks {missing}; .* has no default"):
             input_call(data, para_dict=para_dict)
     assert fake_session.calls == []
 
@@ -276,7 +296,7 @@ def test_the_input_call_has_no_defaults_for_three_keys(
 @pytest.mark.parametrize("call", [input_call, filter_call])
 @pytest.mark.parametrize("para_dict", [None, [("strides", [1, 1])]])
 def test_para_dict_is_a_dict(call: Any, para_dict: Any, data: dict[str, Array]) -> None:
-    with pytest.raises(TbeError, match=r"^E60038: para_dict: given .*, allowed a dict"):
+    with pytest.raises(TbeError, match=r"^E60038: para_dict does not accept .*; it accepts a dict"):
         call(data, para_dict=para_dict)
 
 
@@ -285,14 +305,20 @@ def test_para_dict_is_a_dict(call: Any, para_dict: Any, data: dict[str, Array]) 
     [
         (
             {"filter_sizes": (32, 1, 3, 2.0)},
-            r"filter_sizes: given \(32, 1, 3, 2.0\), allowed a seq",
+            r"filter_sizes does not accept \(32, 1, 3, 2.0\); it accepts a seq",
         ),
-        ({"para_dict": {"strides": [1, "1"]}}, r"para_dict.strides: given \[1, '1'\], allowed"),
+        (
+            {"para_dict": {"strides": [1, "1"]}},
+            r"para_dict.strides does not accept \[1, '1'\]; it accepts",
+        ),
         (
             {"para_dict": {"padding": [0, 0, 0, None]}},
-            r"para_dict.padding: given \[0, 0, 0, None\]",
+            r"para_dict.padding does not accept \[0, 0, 0, None\]",
         ),
-        ({"para_dict": {"dilations": [1, 1, True, 1]}}, r"para_dict.dilations: given \[1, 1, True"),
+        (
+            {"para_dict": {"dilations": [1, 1, True, 1]}},
+            r"para_dict.dilations does not accept \[1, 1, True",
+        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -304,12 +330,14 @@ def test_an_entry_that_is_no_integer_has_the_vendors_code(
     with pytest.raises(TbeError, match=f"^{code}: {message}") as raised:
         plain(call_of(operator, arguments))
     assert raised.value.code == raised.value.args[0]["errCode"] == code
-    assert raised.value.parameter == message.partition(":")[0]
+    assert raised.value.parameter == message.partition(" ")[0]
 
 
 @pytest.mark.parametrize("operator", [Conv2dBackpropInput, Conv2dBackpropFilter])
 def test_a_value_that_is_no_list_has_the_code_of_any_wrong_argument(operator: Any) -> None:
-    with pytest.raises(TbeError, match=r"^E60038: filter_sizes: given 32, allowed a sequence"):
+    with pytest.raises(
+        TbeError, match=r"^E60038: filter_sizes does not accept 32; it accepts a sequence"
+    ):
         plain(call_of(operator, {"filter_sizes": 32}))
 
 
@@ -325,7 +353,7 @@ def test_the_prototypes_name_counts_and_not_the_lists(call: Any, data: dict[str,
 def test_errors_of_the_session_pass_unchanged(
     call: Any, fake_session: FakeSession, data: dict[str, Array]
 ) -> None:
-    fake_session.failure = TbeError("strides: given 0", code="E60011", parameter="strides")
+    fake_session.failure = TbeError("strides does not accept 0", code="E60011", parameter="strides")
     with pytest.raises(RuntimeError) as raised:
         call(data)
     assert raised.value is fake_session.failure

@@ -95,7 +95,7 @@ def test_uninstalling_leaves_foreign_modules(session: Session) -> None:
 def test_a_second_install_is_refused_and_the_first_one_stays(
     installed: Installation, session: Session
 ) -> None:
-    with pytest.raises(AclrtError, match=r"tbe: given an earlier install.*uninstall"):
+    with pytest.raises(AclrtError, match=r"tbe does not accept an earlier install.*uninstall"):
         install(session, {})
     for name, module in installed.modules.items():
         assert sys.modules[name] is module
@@ -106,7 +106,7 @@ def test_a_tbe_that_is_loaded_is_not_hidden(
     name: str, monkeypatch: pytest.MonkeyPatch, session: Session
 ) -> None:
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    with pytest.raises(AclrtError, match=f"tbe: given a module {name} that is loaded"):
+    with pytest.raises(AclrtError, match=f"tbe does not accept a module {name} that is loaded"):
         install(session, {})
     assert ours() == [name]
 
@@ -120,7 +120,9 @@ def test_a_tbe_that_can_be_imported_is_not_hidden(
     (tmp_path / "tbe").mkdir()
     (tmp_path / "tbe" / file).touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(AclrtError, match=f"tbe: given a package of that name in {place}, allowed"):
+    with pytest.raises(
+        AclrtError, match=f"tbe does not accept a package of that name in {place}; it accepts"
+    ):
         install(session, {})
     assert ours() == []
 
@@ -128,14 +130,16 @@ def test_a_tbe_that_can_be_imported_is_not_hidden(
 @pytest.mark.parametrize("kind", [AsyncSession, AsyncClient, Client])
 def test_only_a_blocking_session_is_taken(kind: Any) -> None:
     given = object.__new__(kind)
-    with pytest.raises(AclrtError, match=f"session: given {kind.__name__}, allowed a blocking"):
+    with pytest.raises(
+        AclrtError, match=f"session does not accept {kind.__name__}; it accepts a blocking"
+    ):
         install(given, {})
     assert ours() == []
 
 
 def test_data_is_a_mapping(session: Session) -> None:
     wrong: Any = [np.zeros(1)]
-    with pytest.raises(AclrtError, match="data: given list"):
+    with pytest.raises(AclrtError, match="data does not accept list"):
         install(session, wrong)
     assert ours() == []
 

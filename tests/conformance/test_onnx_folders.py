@@ -86,7 +86,7 @@ def test_every_stored_folder_is_read_and_our_kernels_do_what_it_says(tmp_path: P
     found = read_folders(tmp_path)
 
     assert [(left.name.partition("/")[0], left.reason) for left in found.unconverted] == [
-        ("onnx-node-test_col2im_5d-0", "image_shape: given 3 dimensions, allowed 2")
+        ("onnx-node-test_col2im_5d-0", "image_shape does not accept 3 dimensions; it accepts 2.")
     ]
     named = Counter(given.name.partition("/")[0] for given in found.cases)
     assert set(named) == {row["case_id"] for row in rows} - {"onnx-node-test_col2im_5d-0"}
@@ -144,15 +144,15 @@ def test_wrong_sums_and_lost_elements_are_reported() -> None:
 @pytest.mark.parametrize(
     ("attributes", "reason"),
     [
-        ({"group": 2, "strides": [1]}, "strides: given (1,), allowed 2 integers"),
+        ({"group": 2, "strides": [1]}, "strides does not accept (1,); it accepts 2 integers"),
         ({"group": 2, "strides": [0, 1]}, "strides, dilations or group: must be at least 1"),
         (
             {"group": 2, "pads": [-1, 0, 0, 0]},
-            "pads: given (-1, 0, 0, 0), allowed numbers of at least 0",
+            "pads does not accept (-1, 0, 0, 0); it accepts numbers of at least 0",
         ),
         ({"group": 2, "pads": [5, 5, 5, 5]}, "pads: no supported padding leads"),
         ({"group": 3}, "pads: no supported padding leads"),
-        ({"alpha": 1.5}, "alpha: given another attribute, allowed integers and texts"),
+        ({"alpha": 1.5}, "alpha does not accept another attribute; it accepts integers and texts"),
     ],
 )
 def test_calls_that_no_operator_computes_are_reported(
@@ -165,7 +165,7 @@ def test_calls_that_no_operator_computes_are_reported(
 def test_other_nodes_are_reported(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, "Relu", {"X": IMAGE}, IMAGE, {})
     assert reasons(read_folders(folder)) == [
-        "operator: given Relu, allowed Conv, ConvTranspose, Col2Im"
+        "operator does not accept Relu; it accepts Conv, ConvTranspose, Col2Im."
     ]
 
 
@@ -180,7 +180,9 @@ def test_data_in_another_file_are_not_read(tmp_path: Path) -> None:
 
     (reason_given,) = reasons(read_folders(folder))
 
-    assert reason_given == "input_0.pb: given data in another file, allowed data in this file"
+    assert reason_given == (
+        "input_0.pb does not accept data in another file; it accepts data in this file."
+    )
 
 
 @pytest.mark.parametrize(

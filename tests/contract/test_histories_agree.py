@@ -193,7 +193,7 @@ async def test_both_apis_refuse_alike_and_keep_nothing(kept: Addresses) -> None:
 async def test_a_run_that_is_too_large_for_a_stream_is_refused(kept: Addresses) -> None:
     large = [result(f"{'x' * 100}{n}") for n in range(999)]
     async with client_of(kept, "gRPC") as client:
-        with pytest.raises(OpserveError, match="run: given more than 65536 bytes"):
+        with pytest.raises(OpserveError, match="run has more than 65536 bytes"):
             await reported(client, large, "large")
     async with client_of(kept, "REST") as client:
         assert (await reported(client, large, "large")).cases == 999
@@ -207,7 +207,7 @@ async def test_a_run_that_is_too_large_for_a_stream_is_refused(kept: Addresses) 
             [ReportRunRequest(target="a", results=BEFORE), ReportRunRequest(target="a")],
             "a second header",
         ),
-        ([], "target: given ''"),
+        ([], "target does not accept ''"),
     ],
 )
 async def test_a_stream_that_is_none_is_refused(
@@ -221,7 +221,7 @@ async def test_a_stream_that_is_none_is_refused(
 async def test_a_run_at_work_is_no_baseline(kept: Addresses) -> None:
     async with client_of(kept, "gRPC") as client:
         begun = await client.conformance.run_suite("standard", target="long")
-        with pytest.raises(OpserveError, match="run: given an active run"):
+        with pytest.raises(OpserveError, match="run does not accept an active run"):
             await client.conformance.set_baseline("main", begun.id)
         await client.conformance.cancel_run(begun.id)
         assert (await client.conformance.set_baseline("main", begun.id)).run == begun.id

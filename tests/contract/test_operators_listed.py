@@ -55,7 +55,8 @@ def test_an_unknown_operator_is_refused_alike_over_every_way(service: Addresses,
             client.list_operators(name)
         error = refusal.value
         assert (error.code, error.parameter) == (107017, "operator")
-        assert (error.given, error.allowed) == (name[:64], calls)
+        assert error.given == name[:64]
+        assert error.allowed.split("; did you mean ")[0] == calls
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ async def test_each_form_of_lines_is_read(client: AsyncClient) -> None:
         OWN.id,
     ]
     assert [one.line for one in again.refused] == [3, 6]
-    assert "a call that is refused (stride: given" in again.refused[0].reason
+    assert "a call that is refused (stride does not accept" in again.refused[0].reason
     assert '"expect": "ACLNN_ERR_PARAM_INVALID"' in again.refused[0].reason
 
 
@@ -143,5 +143,5 @@ async def test_both_apis_refuse_alike(service: Addresses) -> None:
 async def test_a_definition_and_a_name_exclude_each_other(service: Addresses) -> None:
     async with AsyncClient(service.grpc) as client:
         asked = GetInputsRequest(definition=definition_of(OWN), suite="smoke")
-        with pytest.raises(OpserveError, match="allowed one, or a suite and a case"):
+        with pytest.raises(OpserveError, match="it accepts one, or a suite and a case"):
             await client.conformance._connection.archive(GET_INPUTS, asked)

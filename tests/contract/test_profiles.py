@@ -83,8 +83,8 @@ def test_no_other_name_is_a_profile(name: str) -> None:
     error = refusal.value
     assert error.status is Status.ACL_ERROR_RT_INVALID_DEVICEID
     assert (error.given, error.allowed) == (name, ", ".join(PROFILES))
-    assert error.message.startswith(f"profile: given {name} (not known")
-    assert error.message.endswith(f"), allowed {error.allowed}")
+    assert error.message.startswith(f"profile does not accept {name} (not known")
+    assert error.message.endswith(f"); it accepts {error.allowed}.")
 
 
 @pytest.mark.parametrize("name", ["Ascend950", "ascend950PR_9589", "Ascend 950"])

@@ -12,6 +12,7 @@ from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import AnyStatus, Status
+from sentences import faults_of
 
 _ALL_ERRORS = [sample for samples in REGISTRY_ERROR_SAMPLES.values() for sample in samples]
 _OPERATORS = Path(opserve_kernels.__file__).parent / "operators"
@@ -47,7 +48,8 @@ def test_broken_rule_is_refused_with_its_code_and_parameter(error: ErrorSample) 
     assert (refusal.value.status, refusal.value.parameter) == (error.status, error.parameter)
     assert refusal.value.given
     assert refusal.value.allowed
-    assert refusal.value.message.startswith(f"{error.parameter}: ")
+    assert refusal.value.message.startswith(f"{error.parameter} ")
+    assert faults_of(refusal.value.message) == []
 
 
 @each_operator

@@ -31,39 +31,48 @@ def _message(sample: Sample, changes: Mapping[str, Any]) -> str:
         (
             dx.gradient("float", *_OLDER, dtype=DataType.FLOAT, profile="ascend910"),
             {},
-            "filters: given dtype FLOAT, allowed dtypes FLOAT16 on ascend910; FLOAT on reference",
+            (
+                "filters does not accept dtype FLOAT; "
+                "it accepts dtypes FLOAT16 on ascend910; FLOAT on reference"
+            ),
         ),
         (
             dx.gradient("bf16", *_OLDER, profile="ascend310p"),
             {"out_backprop": {"dtype": DataType.BF16}},
             (
-                "out_backprop: given dtype BF16, allowed dtypes FLOAT16 on ascend310p; BF16 on "
+                "out_backprop does not accept dtype BF16; "
+                "it accepts dtypes FLOAT16 on ascend310p; BF16 on "
                 "ascend910b, reference"
             ),
         ),
         (
             dx.gradient("int8", *_OLDER, dtype=DataType.INT8, profile="ascend910"),
             {},
-            "filters: given dtype INT8, allowed dtypes FLOAT16 on ascend910",
+            "filters does not accept dtype INT8; it accepts dtypes FLOAT16 on ascend910",
         ),
         (
             dx.gradient("result", *_OLDER, res_dtype="bfloat16", profile="ascend910"),
             {},
             (
-                "para_dict.res_dtype: given dtype bfloat16, allowed dtypes float16, float32 on "
+                "para_dict.res_dtype does not accept dtype bfloat16; "
+                "it accepts dtypes float16, float32 on "
                 "ascend910; bfloat16 on ascend910b, reference"
             ),
         ),
         (
             dw.gradient("double", *_OLDER, dtype=DataType.DOUBLE, profile="ascend310"),
             {},
-            "input_x: given dtype DOUBLE, allowed dtypes FLOAT16 on ascend310; DOUBLE on reference",
+            (
+                "input_x does not accept dtype DOUBLE; "
+                "it accepts dtypes FLOAT16 on ascend310; DOUBLE on reference"
+            ),
         ),
         (
             dw.gradient("result", *_OLDER, res_dtype="float64", profile="ascend910"),
             {},
             (
-                "para_dict.res_dtype: given dtype float64, allowed dtypes float32 on ascend910; "
+                "para_dict.res_dtype does not accept dtype float64; "
+                "it accepts dtypes float32 on ascend910; "
                 "float64 on reference"
             ),
         ),
@@ -72,7 +81,7 @@ def _message(sample: Sample, changes: Mapping[str, Any]) -> str:
 def test_a_dtype_is_refused_with_the_profiles_that_have_it(
     sample: Sample, changes: Mapping[str, Any], message: str
 ) -> None:
-    assert _message(sample, changes) == message
+    assert _message(sample, changes) == f"{message}."
 
 
 @pytest.mark.parametrize(
@@ -82,7 +91,8 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
             _POINT,
             {"para_dict.strides": (0, 1)},
             (
-                "out_backprop: given height 7 times stride 0 = 0, allowed 1 to 200000 for height "
+                "out_backprop does not accept height 7 times stride 0 = 0; "
+                "it accepts 1 to 200000 for height "
                 "times its stride"
             ),
         ),
@@ -90,7 +100,8 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
             _POINT,
             {"para_dict.strides": (40, 15)},
             (
-                "out_backprop: given width 7 times stride 15 times stride 40 = 4200, allowed 1 to "
+                "out_backprop does not accept width 7 times stride 15 times stride 40 = 4200; "
+                "it accepts 1 to "
                 "4096 for width times its stride, and times the height's stride for a kernel of "
                 "1 x 1"
             ),
@@ -99,7 +110,8 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
             dx.gradient("exact", *_OLDER, profile="reference"),
             {"para_dict.strides": (1, -1)},
             (
-                "out_backprop: given width 4 times stride -1 = -4, allowed at least 1 for width "
+                "out_backprop does not accept width 4 times stride -1 = -4; "
+                "it accepts at least 1 for width "
                 "times its stride, and times the height's stride for a kernel of 1 x 1"
             ),
         ),
@@ -107,7 +119,8 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
             dx.BASE,
             {"filters": {"shape": (9, 1, 16, 16)}},
             (
-                "filters: given dimension 1 of size 1, allowed dimension 1 of size 2, the "
+                "filters does not accept dimension 1 of size 1; "
+                "it accepts dimension 1 of size 2, the "
                 "dy_c1_extend of filter_sizes and groups"
             ),
         ),
@@ -115,7 +128,8 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
             dx.BASE,
             {"para_dict.dilations": (2, 1, 1, 1)},
             (
-                "para_dict.dilations: given N and C [2, 1], allowed N and C [1, 1], for only "
+                "para_dict.dilations does not accept N and C [2, 1]; "
+                "it accepts N and C [1, 1], for only "
                 "height and width may be dilated"
             ),
         ),
@@ -123,7 +137,8 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
             dw.gradient("dilated", *_OLDER, dilations=(1, 1, 1, 2)),
             {"para_dict.strides": (64, 1)},
             (
-                "para_dict.strides: given [64, 1], allowed 1 to 63 for height and width, unless "
+                "para_dict.strides does not accept [64, 1]; "
+                "it accepts 1 to 63 for height and width, unless "
                 "dilations are ones"
             ),
         ),
@@ -132,7 +147,7 @@ def test_a_dtype_is_refused_with_the_profiles_that_have_it(
 def test_a_refusal_states_the_given_value_and_the_source_of_the_allowed_one(
     sample: Sample, changes: Mapping[str, Any], message: str
 ) -> None:
-    assert _message(sample, changes) == message
+    assert _message(sample, changes) == f"{message}."
 
 
 @pytest.mark.parametrize(
@@ -168,7 +183,7 @@ def test_bytes_are_those_of_the_dtype(dtype: DataType, size: int) -> None:
     )
 
     assert _message(sample, {}) == (
-        f"out_backprop: given {2**63} bytes, allowed at most 2^63-1 bytes"
+        f"out_backprop does not accept {2**63} bytes; it accepts at most 2^63-1 bytes."
     )
 
 
@@ -178,5 +193,7 @@ def test_a_tensor_that_no_device_holds_is_refused_after_all_rules() -> None:
         "vast", (2**57, 16, 1, 1), (16, 16, 1, 1), layout=layout, profile="reference"
     )
 
-    assert _message(sample, {}).startswith("call: given a tensor of 2305843009213693952 elements")
-    assert _message(sample, {"para_dict.offset_x": 1}).startswith("para_dict.offset_x: ")
+    assert _message(sample, {}).startswith(
+        "call does not accept a tensor of 2305843009213693952 elements"
+    )
+    assert _message(sample, {"para_dict.offset_x": 1}).startswith("para_dict.offset_x ")

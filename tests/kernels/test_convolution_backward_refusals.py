@@ -112,7 +112,7 @@ def test_scalars_are_described_as_scalars(name: str, value: int, range_: str) ->
     refusal = refusal_of(BASE.but("scalar", **{name: value}), "reference")
 
     assert (refusal.given, refusal.allowed) == (str(value), range_)
-    assert refusal.message == f"{name}: given {value}, allowed {range_}"
+    assert refusal.message == f"{name} does not accept {value}; it accepts {range_}."
 
 
 def test_groups_beyond_their_limit_are_reported_as_a_scalar() -> None:

@@ -205,38 +205,71 @@ def test_strided_arrays_are_read_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: to_5hd(np.ones((2, 3, 4))), r"array_nchw: given shape \(2, 3, 4\), allowed 4"),
-        (lambda: from_5hd(np.ones((2, 3, 4, 5)), 3), r"array: given shape .*, allowed 5"),
-        (lambda: from_5hd(np.ones((2, 2, 4, 5, 16)), 16), "channels: given 16, allowed 17 to 32"),
-        (lambda: from_5hd(np.ones((2, 2, 4, 5, 16)), 33), "channels: given 33, allowed 17 to 32"),
-        (lambda: from_5hd(np.ones((2, 0, 4, 5, 16)), -1), "channels: given -1, allowed 0 to 0"),
-        (lambda: to_5hd(np.ones((2, 3, 4, 5)), 8), "c0: given 8, allowed 16 for float64"),
+        (
+            lambda: to_5hd(np.ones((2, 3, 4))),
+            (r"array_nchw does not accept shape \(2, 3, 4\); " "it accepts 4"),
+        ),
+        (
+            lambda: from_5hd(np.ones((2, 3, 4, 5)), 3),
+            "array does not accept shape .*; it accepts 5",
+        ),
+        (
+            lambda: from_5hd(np.ones((2, 2, 4, 5, 16)), 16),
+            "channels is 16, and .* has 17 to 32",
+        ),
+        (
+            lambda: from_5hd(np.ones((2, 2, 4, 5, 16)), 33),
+            "channels is 33, and .* has 17 to 32",
+        ),
+        (
+            lambda: from_5hd(np.ones((2, 0, 4, 5, 16)), -1),
+            "channels is -1, and .* has 0 to 0",
+        ),
+        (
+            lambda: to_5hd(np.ones((2, 3, 4, 5)), 8),
+            "c0 does not accept 8; it accepts 16 for float64",
+        ),
         (
             lambda: to_5hd(np.ones((2, 3, 4, 5), np.float32), 4),
-            "c0: given 4, allowed 16 or 8 for float32",
+            "c0 does not accept 4; it accepts 16 or 8 for float32",
         ),
         (
             lambda: to_fractal_z(np.ones((2, 3, 4, 5), np.int8), 1, 16),
-            "c0: given 16, allowed 32 for int8",
+            "c0 does not accept 16; it accepts 32 for int8",
         ),
-        (lambda: to_fractal_z(np.ones((2, 3, 4))), r"weight_nchw: given shape .*, allowed 4"),
+        (
+            lambda: to_fractal_z(np.ones((2, 3, 4))),
+            "weight_nchw does not accept shape .*; it accepts 4",
+        ),
         (
             lambda: to_fractal_z(np.ones((4, 3, 1, 1)), 3),
-            "groups: given 3, allowed divisors of Cout = 4",
+            "groups does not accept 3; it accepts divisors of Cout = 4",
         ),
-        (lambda: to_fractal_z(np.ones((4, 3, 1, 1)), 0), "groups: given 0, allowed divisors"),
+        (
+            lambda: to_fractal_z(np.ones((4, 3, 1, 1)), 0),
+            "groups does not accept 0; it accepts divisors",
+        ),
         (
             lambda: from_fractal_z(np.ones((2, 1, 16, 16)), (4, 3, 1, 1)),
-            r"array: given shape \(2, 1, 16, 16\), allowed \(1, 1, 16, 16\)",
+            r"array does not accept shape \(2, 1, 16, 16\); it accepts \(1, 1, 16, 16\)",
         ),
         (
             lambda: from_fractal_z(np.ones((1, 1, 16, 8)), (4, 3, 1, 1)),
-            "c0: given 8, allowed 16 for float64",
+            "c0 does not accept 8; it accepts 16 for float64",
         ),
-        (lambda: fractal_z_shape((4, 0, 1, 1)), r"shape_nchw: given \(4, 0, 1, 1\), allowed 4"),
-        (lambda: fractal_z_shape((4, 3, 1)), r"shape_nchw: given \(4, 3, 1\), allowed 4 sizes"),
-        (lambda: fractal_z_shape((4, 3, 1, 1), 1, 0), "c0: given 0, allowed at least 1"),
-        (lambda: group_dict((4, 3, 1, 1), -2), "groups: given -2, allowed divisors"),
+        (
+            lambda: fractal_z_shape((4, 0, 1, 1)),
+            (r"shape_nchw does not accept \(4, 0, 1, 1\); " "it accepts 4"),
+        ),
+        (
+            lambda: fractal_z_shape((4, 3, 1)),
+            (r"shape_nchw does not accept \(4, 3, 1\); " "it accepts 4 sizes"),
+        ),
+        (
+            lambda: fractal_z_shape((4, 3, 1, 1), 1, 0),
+            "c0 does not accept 0; it accepts at least 1",
+        ),
+        (lambda: group_dict((4, 3, 1, 1), -2), "groups does not accept -2; it accepts divisors"),
     ],
 )
 def test_values_that_do_not_fit_are_refused_with_the_given_and_the_allowed_one(
@@ -252,23 +285,35 @@ _IMAGE, _BLOCKS, _WEIGHT = np.ones((2, 3, 4, 5)), np.ones((2, 1, 4, 5, 16)), np.
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (to_fractal_z, ("weight",), "weight_nchw: given str, allowed an array of numbers"),
-        (to_5hd, (None,), "array_nchw: given NoneType, allowed an array of numbers"),
-        (from_5hd, ("image", 3), "array: given str, allowed an array of numbers"),
+        (
+            to_fractal_z,
+            ("weight",),
+            "weight_nchw does not accept str; it accepts an array of numbers",
+        ),
+        (to_5hd, (None,), "array_nchw does not accept NoneType; it accepts an array of numbers"),
+        (from_5hd, ("image", 3), "array does not accept str; it accepts an array of numbers"),
         (
             from_fractal_z,
             ([[1], [2, 3]], (4, 3, 1, 1)),
-            r"array: given list \(.*\), allowed an array",
+            r"array does not accept list \(.*; it accepts an array",
         ),
-        (from_5hd, (_BLOCKS, 3.0), "channels: given 3.0, allowed an integer"),
-        (to_5hd, (_IMAGE, 16.0), "c0: given 16.0, allowed an integer"),
-        (to_fractal_z, (_WEIGHT, 2.0), "groups: given 2.0, allowed an integer"),
-        (to_fractal_z, (_WEIGHT, True), "groups: given True, allowed an integer"),
-        (group_dict, ((4, 3, 1, 1), "2"), "groups: given '2', allowed an integer"),
-        (superblocks, ((4, 3, 1, 1), 1, None), "c0: given None, allowed an integer"),
-        (fractal_z_shape, ((4, 1.5, 1, 1),), "shape_nchw: given 1.5, allowed an integer"),
-        (fractal_z_shape, ((4, True, 1, 1),), "shape_nchw: given True, allowed an integer"),
-        (fractal_z_shape, (4,), "shape_nchw: given 4, allowed a sequence of integers"),
+        (from_5hd, (_BLOCKS, 3.0), "channels does not accept 3.0; it accepts an integer"),
+        (to_5hd, (_IMAGE, 16.0), "c0 does not accept 16.0; it accepts an integer"),
+        (to_fractal_z, (_WEIGHT, 2.0), "groups does not accept 2.0; it accepts an integer"),
+        (to_fractal_z, (_WEIGHT, True), "groups does not accept True; it accepts an integer"),
+        (group_dict, ((4, 3, 1, 1), "2"), "groups does not accept '2'; it accepts an integer"),
+        (superblocks, ((4, 3, 1, 1), 1, None), "c0 does not accept None; it accepts an integer"),
+        (
+            fractal_z_shape,
+            ((4, 1.5, 1, 1),),
+            "shape_nchw does not accept 1.5; it accepts an integer",
+        ),
+        (
+            fractal_z_shape,
+            ((4, True, 1, 1),),
+            "shape_nchw does not accept True; it accepts an integer",
+        ),
+        (fractal_z_shape, (4,), "shape_nchw does not accept 4; it accepts a sequence of integers"),
     ],
 )
 def test_a_value_of_another_kind_is_a_type_error(

@@ -269,16 +269,17 @@ def test_a_worker_that_is_not_ready_in_time_is_reported_in_one_line(
             "OPSERVE_DEVICES",
             '["ascend3000"]',
             (
-                f"devices: given ascend3000, allowed the profiles {', '.join(PROFILES)}; "
-                "did you mean ascend310?; set by OPSERVE_DEVICES or --device"
+                "devices does not accept ascend3000; it accepts the profiles "
+                f"{', '.join(PROFILES)}; did you mean ascend310? Set it by OPSERVE_DEVICES or "
+                "--device."
             ),
         ),
         (
             "OPSERVE_GRPC_ADDRESS",
             "50051",
             (
-                "grpc_address: given 50051, allowed host:port, the port 0 to 65535; "
-                "set by OPSERVE_GRPC_ADDRESS or --grpc-address"
+                "grpc_address does not accept 50051; it accepts host:port, the port 0 to 65535. "
+                "Set it by OPSERVE_GRPC_ADDRESS or --grpc-address."
             ),
         ),
     ],
@@ -294,7 +295,7 @@ def test_a_service_without_keys_stays_on_this_machine(api: str, serve: Serve) ->
     address = {f"OPSERVE_{api.upper()}_ADDRESS": "0.0.0.0:0"}
     status, output = serve(**address, OPSERVE_ALLOW_PLAINTEXT="true")
     assert status == 1
-    assert output.startswith(f"opserve: {api}_address: given 0.0.0.0:0, ")
+    assert output.startswith(f"opserve: {api}_address is 0.0.0.0:0, which ")
     assert "opserve bootstrap" in output
     assert output.count("\n") == 1
 
@@ -382,7 +383,7 @@ finally:
         command, check=False, timeout=300, env=environment, capture_output=True, text=True
     )
     assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.startswith("opserve: sessions_limit: given 0, ")
+    assert ended.stderr.startswith("opserve: sessions_limit does not accept 0; ")
     assert ended.stderr.count("\n") == 1
 
 

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from opserve_server.calls import ObservedCall, shortened
+from opserve_kernels.errors import shortened
+from opserve_server.calls import ObservedCall
 from opserve_server.core.observations import Call, CallBegan, CallEnded, Observation
 
 

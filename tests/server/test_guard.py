@@ -189,7 +189,8 @@ def test_a_missing_scope_is_named_and_the_caller_only_in_the_audit(guard: Guard)
     error = refused(lambda: admitted(guard, shown(f"Bearer {key}"), Scope.OPERATE))
     assert isinstance(error, PermissionDenied)
     assert error.message == (
-        "scope: given a caller without the scope operate, allowed a caller with the scope operate"
+        "This caller lacks the scope operate: use a key that has it, which an administrator makes "
+        "with `opserve key create`."
     )
     assert error.principal is PROBE
 

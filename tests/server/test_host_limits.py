@@ -35,8 +35,8 @@ def test_a_device_with_more_memory_than_the_container_is_a_start_error() -> None
     with pytest.raises(SettingRefused) as raised:
         within_host_limits(settings(device_memory_bytes=2 * GIB + 1))
     assert str(raised.value) == (
-        f"device_memory_bytes: given {2 * GIB + 1}, allowed {2 * GIB}, the memory limit of the "
-        "container; set by OPSERVE_DEVICE_MEMORY_BYTES or --device-memory-bytes"
+        f"device_memory_bytes is {2 * GIB + 1}, above the memory limit of the container, "
+        f"{2 * GIB}: lower it by OPSERVE_DEVICE_MEMORY_BYTES or --device-memory-bytes."
     )
 
 

@@ -92,7 +92,7 @@ async def test_too_many_values_outside_the_list_or_in_one_element_are_refused(
 async def test_too_many_bytes_outside_the_list_or_in_one_element_are_refused(
     document: object,
 ) -> None:
-    with pytest.raises(InvalidArgument, match=f"bytes, allowed at most {BYTES_AT_ONCE} bytes"):
+    with pytest.raises(InvalidArgument, match=f"bytes; it accepts at most {BYTES_AT_ONCE} bytes"):
         await parts(document)
 
 
@@ -111,7 +111,9 @@ async def test_a_part_of_a_text_is_no_value() -> None:
 
 
 def test_a_body_without_a_list_has_a_limit_on_its_bytes() -> None:
-    with pytest.raises(InvalidArgument, match=f"body: given .* at most {BYTES_AT_ONCE} bytes"):
+    with pytest.raises(
+        InvalidArgument, match=f"body does not accept .* at most {BYTES_AT_ONCE} bytes"
+    ):
         parse(SubmitBody, b" " * (BYTES_AT_ONCE + 1))
 
 

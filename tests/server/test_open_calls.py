@@ -123,7 +123,7 @@ def test_all_unauthenticated_callers_together_keep_no_more_than_their_bytes() ->
         calls, _ = open_calls()
         place = calls.take_unauthenticated("a", is_watch=False)
         place.keep(MESSAGE // 4)
-        with pytest.raises(LimitExceeded, match=f"allowed {MESSAGE // 4}"):
+        with pytest.raises(LimitExceeded, match=f"{MESSAGE // 4} are the limit without a key"):
             place.keep(MESSAGE // 4 + 1)
 
     in_virtual_time(test)
@@ -133,7 +133,7 @@ def test_a_tenant_without_a_free_place_is_refused_and_another_is_not() -> None:
     async def test() -> None:
         calls, _ = open_calls()
         places = [calls.take("lab") for _ in range(3)]
-        with pytest.raises(LimitExceeded, match="allowed 3 at once"):
+        with pytest.raises(LimitExceeded, match="3 calls in progress, its limit"):
             calls.take("lab")
         calls.take("mill")
         calls.take_unauthenticated("a", is_watch=False)
@@ -265,7 +265,7 @@ def test_unauthenticated_calls_count_until_they_end_and_leave_places_for_other_a
         assert len(unread) == LIMITS.unauthenticated_calls
         assert len(until_refused("b")) == LIMITS.unauthenticated_calls // 2
         answered("c")
-        with pytest.raises(LimitExceeded, match="beside 8 of this address"):
+        with pytest.raises(LimitExceeded, match="This address has 8 calls without a key"):
             answered("a")
         for place in unread:
             place.leave()

@@ -88,9 +88,9 @@ async def refused_start(start: Start, chosen: Settings) -> str:
 
 async def test_a_configured_store_without_tables_is_a_start_error(start: Start, url: str) -> None:
     message = await refused_start(start, settings(store_url=SecretStr(url)))
-    assert message.startswith("store_url: ")
+    assert message.startswith("store_url ")
     assert "opserve bootstrap" in message
-    assert message.endswith("set by OPSERVE_STORE_URL")
+    assert message.endswith("Set it by OPSERVE_STORE_URL.")
 
 
 async def test_a_configured_store_without_a_key_is_a_start_error(start: Start, url: str) -> None:
@@ -160,7 +160,7 @@ async def test_without_keys_by_choice_no_key_is_required_on_loopback_alone(
     assert await admitted(guard, shown(None), Scope.OPERATE) is LOCAL
     reached = {"allow_plaintext": True, "rest_address": "0.0.0.0:0"}
     message = await refused_start(start, settings(**chosen, **reached))
-    assert message.startswith("rest_address: given 0.0.0.0:0, which other machines can reach, ")
+    assert message.startswith("rest_address is 0.0.0.0:0, which other machines can reach, ")
 
 
 async def test_without_any_store_no_key_is_required_on_loopback_alone(start: Start) -> None:
@@ -180,8 +180,8 @@ async def test_an_empty_store_url_is_a_start_error_unless_no_keys_are_wanted(
     if had_keys:
         await key_made(f"sqlite:///{default}")
     message = await refused_start(start, settings(store_url=SecretStr("")))
-    assert message.startswith("store_url: given nothing, allowed a store that `opserve bootstrap` ")
-    assert message.endswith("set by OPSERVE_STORE_URL")
+    assert message.startswith("store_url is missing: make a store with `opserve bootstrap`")
+    assert message.endswith("Set it by OPSERVE_STORE_URL.")
 
 
 @pytest.mark.parametrize("lost", ["missing", "empty", "lost by default"])

@@ -21,6 +21,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_setting(tmp_path: Path, mi
     with pytest.raises(SettingRefused) as refusal:
         tls_of(Settings(**(files | {missing: gone})))  # type: ignore[arg-type]  # all are texts
     message = (
-        f"{missing}: given {gone}, allowed a file that can be read (No such file or directory)"
+        f"{missing} does not accept {gone}; "
+        "it accepts a file that can be read (No such file or directory)"
     )
     assert f"{refusal.value}".startswith(message)

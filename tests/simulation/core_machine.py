@@ -167,7 +167,7 @@ class CoreMachine(RuleBasedStateMachine):
             with pytest.raises(errors.HandleNotFound) as refusal:
                 self.do(self.service.run(STRANGER, name, c.QueryStream()))
             assert refusal.value.message == (
-                f"session: given {name}, allowed an open session of the caller"
+                f"'{name}' is not one of your sessions, or it has ended. Open a new one."
             )
 
     # Buffers

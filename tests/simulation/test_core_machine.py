@@ -172,7 +172,7 @@ BUGS: list[Planted[CoreMachine]] = [
             lambda core: core.the_device_ends_all_work(fails=False),
             lambda core: core.close_session(),
         ],
-        "size_bytes: given 1048576, allowed at most the 917504 bytes that are free",
+        "size_bytes is 1048576, and 917504 are free on the device now: request less, or free a ",
     ),
     Planted(
         free_under_a_running_call,

@@ -246,5 +246,5 @@ def test_files_that_are_no_certificates_are_reported_in_one_line(
     with pytest.raises(SettingRefused) as raised:
         tls_of(chosen)
     named = "tls_certificate_file" if wrong == "tls_key_file" and content is not None else wrong
-    assert str(raised.value).startswith(f"{named}: given ")
+    assert str(raised.value).startswith(f"{named} does not accept ")
     assert "\n" not in str(raised.value)

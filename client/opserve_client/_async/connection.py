@@ -146,7 +146,7 @@ class AsyncConnection:
                 rest.size_bytes = request.size_bytes - received
         if received != request.size_bytes:
             raise malformed_answer(
-                f"read: given {received} bytes, allowed {request.size_bytes} bytes"
+                f"The answer has {received} of {request.size_bytes} bytes: read again."
             )
         return content
 

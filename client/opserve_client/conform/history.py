@@ -58,7 +58,7 @@ def send(record: RunRecord, target: str, access: Access) -> Run:
     """
     _check_service("history", access)
     if not target:
-        raise InfrastructureError("run: given a run in a folder, allowed with --history")
+        raise InfrastructureError("A run in a folder needs a history to join: give --history.")
     header = record.header
     with access.client() as client:
         run = client.conformance.report_run(
@@ -157,7 +157,7 @@ def _row(run: Run, names: Sequence[str]) -> Row:
 
 def _check_service(option: str, access: Access) -> None:
     if not access.address:
-        raise InfrastructureError(f"{option}: given no service, allowed with --server")
+        raise InfrastructureError(f"{option} needs a service: give --server too.")
 
 
 def _reported(results: Iterable[Result]) -> Iterator[CaseResult]:

@@ -17,6 +17,7 @@ from opserve_kernels.cases.case import Case, Fill, Kind
 from opserve_kernels.cases.fill import drawn, key_of
 from opserve_kernels.cases.readers.read import Inexpressible
 from opserve_kernels.cases.supported import supported
+from opserve_kernels.errors import rejection
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall, Mask
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import NUMPY_DTYPES
@@ -55,7 +56,7 @@ class Node:
         """Returns an attribute with one number for each axis."""
         given = self.attributes.get(name, (default,) * axes)
         if not isinstance(given, tuple) or len(given) != axes:
-            raise Inexpressible(f"{name}: given {given!r}, allowed {axes} integers")
+            raise Inexpressible(rejection(name, given=repr(given), allowed=f"{axes} integers"))
         return given
 
     def tensor(self, place: int, name: str) -> Array:
@@ -93,7 +94,9 @@ def cases_of(node: Node) -> Sequence[GivenCase]:
         Inexpressible: No operator of opserve computes it.
     """
     if node.operator not in _CONVERTERS:
-        raise Inexpressible(f"operator: given {node.operator}, allowed {', '.join(_CONVERTERS)}")
+        raise Inexpressible(
+            rejection("operator", given=node.operator, allowed=", ".join(_CONVERTERS))
+        )
     return _CONVERTERS[node.operator](node)
 
 
@@ -159,10 +162,10 @@ def _col2im(node: Node) -> Sequence[GivenCase]:
     )
     axes = len(image)
     if axes != _PLANE or len(block) != _PLANE:
-        raise Inexpressible(f"image_shape: given {axes} dimensions, allowed {_PLANE}")
+        raise Inexpressible(rejection("image_shape", given=f"{axes} dimensions", allowed=_PLANE))
     pads = node.row("pads", 2 * axes, 0)
     if pads[:axes] != pads[axes:]:
-        raise Inexpressible(f"pads: given {pads}, allowed equal ones on both sides")
+        raise Inexpressible(rejection("pads", given=pads, allowed="equal ones on both sides"))
     call = FoldCall(
         out=node.output.shape,
         kernel=block,
@@ -174,7 +177,7 @@ def _col2im(node: Node) -> Sequence[GivenCase]:
     case = _supported(call.case(_setting(node)))
     if case.tensors["grad_output"].shape != columns.shape:
         shape = case.tensors["grad_output"].shape
-        raise Inexpressible(f"input: given the shape {columns.shape}, allowed {shape}")
+        raise Inexpressible(rejection("input", given=f"the shape {columns.shape}", allowed=shape))
     operands, outputs = {"grad_output": columns}, {"out": node.output}
     return (GivenCase(name=node.name, case=case, operands=operands, outputs=outputs),)
 
@@ -187,7 +190,9 @@ def _convolution(node: Node, image: Row, weight: Row, result: Row) -> Convolutio
     axes = len(image) - 2
     ranks = {len(image), len(weight), len(result)}
     if len(ranks) > 1 or not 1 <= axes <= _MOST_RANK - 2:
-        raise Inexpressible(f"X: given {len(image)} dimensions, allowed 3 to {_MOST_RANK}")
+        raise Inexpressible(
+            rejection("X", given=f"{len(image)} dimensions", allowed=f"3 to {_MOST_RANK}")
+        )
     groups = node.attributes.get("group", 1)
     stride, dilation = node.row("strides", axes, 1), node.row("dilations", axes, 1)
     if not isinstance(groups, int) or min(*stride, *dilation, groups) < 1:
@@ -219,7 +224,7 @@ def _pads(node: Node, image: Row, weight: Row, result: Row) -> list[tuple[int, i
     is_sized = node.operator == "ConvTranspose" and "output_shape" in node.attributes
     if said == "VALID" or (said == "NOTSET" and not is_sized):
         if min(given) < 0:
-            raise Inexpressible(f"pads: given {given}, allowed numbers of at least 0")
+            raise Inexpressible(rejection("pads", given=given, allowed="numbers of at least 0"))
         return (
             [(0, 0)] * axes
             if said == "VALID"
@@ -245,7 +250,7 @@ def _in_dtype(call: ConvolutionCall, dtype: str, mask: Mask) -> ConvolutionCall:
 def _known(dtype: str) -> str:
     """Returns a dtype that operators support."""
     if dtype not in _DTYPES:
-        raise Inexpressible(f"dtype: given {dtype}, allowed {', '.join(_DTYPES)}")
+        raise Inexpressible(rejection("dtype", given=dtype, allowed=", ".join(_DTYPES)))
     return dtype
 
 

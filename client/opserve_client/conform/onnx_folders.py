@@ -17,6 +17,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, numpy_help
 from opserve_client.conform.onnx_calls import Array, GivenCase, Node, cases_of
 from opserve_kernels.cases.calls import Row
 from opserve_kernels.cases.readers.read import Inexpressible
+from opserve_kernels.errors import rejection
 
 MODEL = "model.onnx"
 FILE_BYTES_LIMIT = 1 << 26
@@ -93,10 +94,10 @@ def _read(folder: Path, profile: str) -> Iterator[tuple[str, Sequence[GivenCase]
 
 def _node(graph: GraphProto, data: Path, name: str, profile: str) -> Node:
     if len(graph.node) != 1:
-        raise Inexpressible(f"{MODEL}: given {len(graph.node)} nodes, allowed one")
+        raise Inexpressible(rejection(MODEL, given=f"{len(graph.node)} nodes", allowed="one"))
     if len(graph.input) > _TENSORS_LIMIT:
         inputs, allowed = len(graph.input), f"at most {_TENSORS_LIMIT}"
-        raise Inexpressible(f"{MODEL}: given {inputs} inputs, allowed {allowed}")
+        raise Inexpressible(rejection(MODEL, given=f"{inputs} inputs", allowed=allowed))
     (node,) = graph.node
     arrays = {tensor.name: _array(tensor, tensor.name) for tensor in graph.initializer}
     given = [value.name for value in graph.input if value.name not in arrays]
@@ -121,10 +122,12 @@ def _stored(path: Path) -> Array:
 def _array(tensor: TensorProto, name: str) -> Array:
     """Returns the elements of a tensor; rejects one with data in another file."""
     if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
-        raise Inexpressible(f"{name}: given data in another file, allowed data in this file")
+        raise Inexpressible(
+            rejection(name, given="data in another file", allowed="data in this file")
+        )
     if min(tensor.dims, default=0) < 0 or prod(tensor.dims) > ELEMENTS_LIMIT:
         given, allowed = list(tensor.dims), f"at most {ELEMENTS_LIMIT} elements"
-        raise Inexpressible(f"{name}: given the shape {given}, allowed {allowed}")
+        raise Inexpressible(rejection(name, given=f"the shape {given}", allowed=allowed))
     try:
         return np.asarray(numpy_helper.to_array(tensor))
     except (KeyError, TypeError, ValueError) as error:
@@ -141,7 +144,9 @@ def _attribute(one: AttributeProto) -> int | str | Row:
             return one.s.decode(errors="replace")[:_TEXT_CHARACTERS]
         case _:
             name = one.name[:_TEXT_CHARACTERS]
-            raise Inexpressible(f"{name}: given another attribute, allowed integers and texts")
+            raise Inexpressible(
+                rejection(name, given="another attribute", allowed="integers and texts")
+            )
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -203,7 +203,7 @@ def run_suite(
     """
     check_target(options.target, options.execution.timeout_s)
     if options.record_options.resume and options.record_options.folder is None:
-        raise InfrastructureError("resume: given no folder of a run, allowed with --folder")
+        raise InfrastructureError("--resume needs the folder of a run: give --folder too.")
     profiles = (
         {case.profile for case in cases} if options.target == SERVICE_UNDER_TEST else set[str]()
     )

@@ -14,7 +14,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.reading import case_of
 from opserve_kernels.conformance.comparison import Outcome, Outcomes
 from opserve_kernels.conformance.record import Tally, slim
-from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.errors import InvalidArgument, rejection
 from opserve_kernels.verdict.json_form import from_json, to_json
 from opserve_kernels.verdict.verdict import GOOD, Verdict
 
@@ -163,7 +163,7 @@ def _object(line: str, place: str) -> dict[str, Any]:
     except ValueError as error:
         raise RecordError(f"{place}: no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RecordError(f"{place}: given {type(value).__name__}, allowed a JSON object")
+        raise RecordError(rejection(place, given=type(value).__name__, allowed="a JSON object"))
     return cast("dict[str, Any]", value)
 
 

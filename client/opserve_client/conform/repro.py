@@ -10,6 +10,7 @@ from opserve_client.conform.selection import suite_named
 from opserve_client.conform.show import words_on
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.suite import Suite
+from opserve_kernels.errors import rejection
 from opserve_kernels.verdict.verdict import Element, OutputVerdict, Status
 
 SEARCHED = ("standard", "exhaustive")
@@ -27,7 +28,9 @@ def case_named(case_id: str, suites: Sequence[str], seed: int | None) -> Suite:
         for case in suite.cases:
             if case.id == case_id:
                 return replace(suite, cases=(case,))
-    raise InfrastructureError(f"case: given {case_id}, allowed a case of {' or '.join(suites)}")
+    raise InfrastructureError(
+        rejection("case", given=case_id, allowed=f"a case of {' or '.join(suites)}")
+    )
 
 
 def snippet_of(result: Result, seed: int) -> str:

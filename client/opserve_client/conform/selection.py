@@ -8,7 +8,7 @@ from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite, check_seed, read_suite
 from opserve_kernels.conformance.selection import Wanted
-from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.errors import InvalidArgument, closed
 from opserve_kernels.user_input import choices
 
 
@@ -37,8 +37,8 @@ def suite_named(name: str, seed: int | None) -> Suite:
     path = Path(name)
     if not path.exists():
         forms = ", ".join(f"{form}:PATH" for form in FORMS)
-        allowed = f"a file, {forms}, {choices(SUITES, name)}"
-        raise InfrastructureError(f"suite: given {name}, allowed {allowed}")
+        known = f"a file, {forms}, {choices(SUITES, name)}"
+        raise InfrastructureError(closed(f"Unknown suite '{name}'; choose {known}"))
     try:
         suite = read_suite(path.read_text(encoding="utf-8"))
     except (InvalidArgument, UnicodeDecodeError) as error:

@@ -45,7 +45,7 @@ class ConvolutionBackwardResult(NamedTuple):
         index = names.index(name)
         gradient = self[index]
         if gradient is None:
-            given, allowed = f"False at {index}, so {name} was not computed", f"True at {index}"
+            given, allowed = f"False at {index}", f"True at {index}, which computes {name}"
             raise invalid_argument("output_mask", given, allowed)
         return gradient
 

@@ -133,6 +133,6 @@ def _check_all_given(para_dict: Conv2dBackpropInputParaDict) -> None:
     missing = [key for key in _WITHOUT_DEFAULT if para_dict.get(key) is None]
     if missing:
         raise TypeError(
-            f"para_dict: given no {', '.join(missing)}; conv2d_backprop_input has no default for "
+            f"para_dict lacks {', '.join(missing)}; conv2d_backprop_input has no default for "
             f"{', '.join(_WITHOUT_DEFAULT)}"
         )

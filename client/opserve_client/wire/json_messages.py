@@ -15,6 +15,7 @@ from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from opserve.v1 import tensor_pb2
+from opserve_kernels.errors import rejection
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 MessageT = TypeVar("MessageT", bound=Message)
@@ -94,7 +95,7 @@ def _item_to_json(
 
 def _fill(message: Message, value: Json) -> None:
     if not isinstance(value, dict):
-        raise ValueError(f"{message.DESCRIPTOR.name}: given {value!r}, allowed an object")  # noqa: TRY004
+        raise ValueError(rejection(message.DESCRIPTOR.name, given=repr(value), allowed="an object"))  # noqa: TRY004
     for field in fields_of(message):
         member = value.get(field.name)
         if member is not None:

@@ -79,7 +79,7 @@ def _placed(case: Case, name: str, seed: int, recorded: Array | None) -> Placed:
     elif tensor.fill.kind is Kind.RECORDED:
         raise invalid_argument(
             name,
-            given="no recorded elements",
+            given="a fill without its recording",
             allowed="the suite that was read from the recording",
             status=Status.ACL_ERROR_INVALID_PARAM,
         )

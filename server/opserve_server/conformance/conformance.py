@@ -148,7 +148,10 @@ class Conformance:
             case = await self._case(request)
             if case.is_refused:
                 allowed = "a case that must succeed: this one has no arrays"
-                raise HandleNotFound("case", case.id, allowed=allowed)
+                message = (
+                    f"Case {case.id} has no arrays, because it must fail: use one that succeeds."
+                )
+                raise HandleNotFound("case", case.id, allowed=allowed, message=message)
             self._reference.check_size(case)
             if isinstance(request, GetInputs):
                 data = await self._workers.do(tasks.inputs_of, case, request.seed)
@@ -174,7 +177,9 @@ class Conformance:
         answer = await self._submit(request, read, code)
         if answer.verified is None:
             allowed = "digests of outputs that were sent before and are still kept"
-            raise HandleNotFound("digests", f"that of {', '.join(answer.missing)}", allowed=allowed)
+            names = ", ".join(answer.missing)
+            message = f"The service does not keep the outputs {names} any more: send their bytes."
+            raise HandleNotFound("digests", f"that of {names}", allowed=allowed, message=message)
         return answer.verified
 
     async def _submit(

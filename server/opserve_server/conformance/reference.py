@@ -19,6 +19,7 @@ from opserve_kernels.conformance.expected import (
     answers_to,
 )
 from opserve_kernels.conformance.target import Broken, Ran, Refused
+from opserve_kernels.errors import VALUE_CHARACTERS, shortened
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.verdict.judge_case import NO_STANDARDS, Standards
@@ -90,7 +91,7 @@ class ReferenceDevice:
             if given > limit:
                 raise LimitExceeded(
                     Status.ACL_ERROR_RT_OVER_LIMIT,
-                    f"case: given {given} {what}, allowed {limit}",
+                    f"The case has {given} {what}, and {limit} are the limit: use a smaller one.",
                     parameter="case",
                     given=f"{given} {what}",
                     allowed=limit,
@@ -172,8 +173,8 @@ async def _answered(lease: Lease, prepared: PreparedCall) -> Mapping[str, Array]
 def _no_answer(outcome: Refused | Broken) -> Unavailable:
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
-        f"expected values: given no answer of the reference device "
-        f"({outcome.reason}), allowed a later try",
+        "The reference device did not compute the expected values "
+        f"({shortened(outcome.reason, VALUE_CHARACTERS)}): retry later.",
         parameter="expected values",
         given="no answer of the reference device",
         allowed="a later try",

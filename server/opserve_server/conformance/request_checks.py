@@ -8,9 +8,10 @@ from opserve_kernels.cases.reading import LINE_CHARACTERS
 from opserve_kernels.cases.suite import check_seed
 from opserve_kernels.cases.suites import SUITES
 from opserve_kernels.conformance.selection import Wanted
+from opserve_kernels.errors import shortened
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.user_input import choices
-from opserve_server.calls import malformed, shortened
+from opserve_server.calls import malformed
 from opserve_server.conformance.calls import ListCases, OfAnyCase, ReadCases, RunSuite
 from opserve_server.conformance.definitions import FORMS, LINES_LIMIT
 from opserve_server.core.errors import HandleNotFound

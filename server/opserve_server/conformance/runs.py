@@ -200,7 +200,8 @@ class SuiteRuns:
         if self._known_kept is None:
             raise NotSupported(
                 Code.ACL_ERROR_API_NOT_SUPPORT,
-                "runs of suites: given a service without a store, allowed one with a store",
+                "This service has no store, so it keeps no runs of suites: set OPSERVE_STORE_URL "
+                "for it.",
                 parameter="runs of suites",
                 given="a service without a store",
                 allowed="one with a store",
@@ -372,7 +373,8 @@ def _check(request: RunSuite) -> None:
 def _too_many(given: int, allowed: int) -> LimitExceeded:
     return LimitExceeded(
         Code.ACL_ERROR_RT_OVER_LIMIT,
-        f"run: given another beside {given} at work, allowed {allowed}",
+        f"This tenant has {given} active runs, and the limit is {allowed}: wait for one, or cancel "
+        "it.",
         parameter="run",
         given=f"another beside {given} at work",
         allowed=allowed,

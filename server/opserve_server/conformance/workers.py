@@ -117,7 +117,7 @@ class ConformanceWorkers:
 def _lost() -> Unavailable:
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
-        "conformance: given a case at which a process of the service ended, allowed a later try",
+        "A process of the service ended at this case: retry, or leave the case out.",
         parameter="conformance",
         given="a case at which a process of the service ended",
         allowed="a later try",

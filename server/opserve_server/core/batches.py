@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from opserve_kernels.errors import rejection
 from opserve_kernels.status import Status
 from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import LimitExceeded, OpserveError, unraised
@@ -56,7 +57,7 @@ def _check_limit(parameter: str, given: int, limit: int) -> None:
     if given > limit:
         raise LimitExceeded(
             Status.ACL_ERROR_RT_OVER_LIMIT,
-            f"{parameter}: given {given} in one batch, allowed {limit}",
+            rejection(parameter, given=f"{given} in one batch", allowed=f"at most {limit}"),
             parameter=parameter,
             given=given,
             allowed=limit,

@@ -45,8 +45,8 @@ class Buffer:
         if not 0 <= offset <= offset + size_bytes <= self.size_bytes:
             raise InvalidArgument(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"offset and size_bytes: given {offset} and {size_bytes}, allowed ranges inside "
-                f"the {self.size_bytes} bytes of buffer {self.handle}",
+                f"Buffer {self.handle} has {self.size_bytes} bytes, and {size_bytes} at offset "
+                f"{offset} are not inside it: use a range that is.",
                 parameter="size_bytes",
                 given=f"{offset} + {size_bytes}",
                 allowed=f"0 to {self.size_bytes}",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from opserve_kernels.errors import CHOICES_CHARACTERS, shortened
 from opserve_kernels.status import Status
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable
@@ -80,16 +81,17 @@ class Capacity:
             count = len(requirements.devices)
             return Unavailable(
                 Status.ACL_ERROR_RT_NO_DEVICE,
-                f"profile: given {requirements.profile}, none of whose {count} devices is ready "
-                "now",
+                f"None of the {count} devices of profile {requirements.profile} is ready now: "
+                "retry later.",
                 parameter="profile",
                 given=requirements.profile,
                 allowed="a later try",
             )
+        waits_for = shortened(self.waits_for(requirements), CHOICES_CHARACTERS)
         allowed = self._limits.sessions_limit if self._is_full else "a later try, or wait_s"
         return LimitExceeded(
             Status.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-            f"session: given one more beside {self.waits_for(requirements)}, allowed {allowed}",
+            f"The session must wait for {waits_for}: close one first, retry later, or pass wait_s.",
             parameter="session",
             given="one more",
             allowed=allowed,

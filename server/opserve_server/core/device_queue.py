@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
+from opserve_kernels.errors import CHOICES_CHARACTERS, shortened
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import Account
 from opserve_server.core.capacity import Capacity
@@ -284,8 +285,8 @@ class DeviceQueue:
             return
         expired = Unavailable(
             Status.ACL_ERROR_RT_SOCKET_CLOSE,
-            f"session: given no sign of life for {self._limits.waiting_return_s:g} s, allowed a "
-            "request that is made again in time",
+            "The session request ended, because its client was gone for "
+            f"{self._limits.waiting_return_s:g} s: make it again.",
             parameter="session",
             given="no sign of life",
             allowed="a request that is made again in time",
@@ -299,8 +300,9 @@ class DeviceQueue:
             request,
             WaitTimedOut(
                 Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                f"wait_s: given {request.requirements.wait_s:g}, and after {waited} s the request "
-                f"is at position {found.position}, waiting for {found.waits_for}",
+                f"The wait_s of {request.requirements.wait_s:g} is over: after {waited} s the "
+                f"request is at position {found.position} and waits for "
+                f"{shortened(found.waits_for, CHOICES_CHARACTERS)}. Retry with a longer one.",
                 parameter="wait_s",
                 given=f"{request.requirements.wait_s:g}",
                 allowed="a longer wait",
@@ -340,7 +342,7 @@ class DeviceQueue:
 def _queue_is_full(limit: int, *, owner: str) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_QUEUE_FULL,
-        f"session: given one more than {limit} requests that wait, {owner} limit, allowed {limit}",
+        f"{limit} session requests wait already, {owner} limit: retry later.",
         parameter="session",
         given=limit + 1,
         allowed=limit,

@@ -22,9 +22,17 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 """
 
 from collections.abc import Mapping
+from math import ceil
 from typing import ClassVar
 
-from opserve_kernels.errors import InvalidArgument, OpserveError
+from opserve_kernels.errors import (
+    VALUE_CHARACTERS,
+    InvalidArgument,
+    OpserveError,
+    choices_shortened,
+    closed,
+    shortened,
+)
 from opserve_kernels.status import Status
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.tenants import Resource
@@ -70,13 +78,15 @@ class HandleNotFound(OpserveError):
             empty where the reason is unknown, as after a restart, or the service drains.
     """
 
-    def __init__(self, kind: str, given: object, *, allowed: str = "", ended: str = "") -> None:
+    def __init__(
+        self, kind: str, given: object, *, allowed: str = "", ended: str = "", message: str = ""
+    ) -> None:
         allowed = allowed or f"a live {kind} of this session"
-        message = f", which ended: {ended}" if ended else ""
+        shown = f"'{shortened(given, VALUE_CHARACTERS)}'" if isinstance(given, str) else given
         self.ended = "" if ended == DRAINED else ended
         super().__init__(
             Status.ACL_ERROR_RT_INVALID_HANDLE,
-            f"{kind}: given {given}{message}, allowed {allowed}",
+            message or closed(f"There is no {kind} {shown}; use {choices_shortened(allowed)}"),
             parameter=kind,
             given=given,
             allowed=allowed,
@@ -90,8 +100,12 @@ def session_not_found(name: str, *, ended: str = "") -> HandleNotFound:
         name: The requested name.
         ended: Reason of its end, for its own tenant only; empty where unknown.
     """
+    given = name[:64]
+    message = f"'{given}' is not one of your sessions, or it has ended. Open a new one."
+    if ended:
+        message = f"Session '{given}' has ended: {ended}. Open a new one."
     return HandleNotFound(
-        "session", name[:64], allowed="an open session of the caller", ended=ended
+        "session", given, allowed="an open session of the caller", ended=ended, message=message
     )
 
 
@@ -122,7 +136,8 @@ class TooManyUnknownKeys(LimitExceeded):
         allowed = f"{per_s:g} a second"
         super().__init__(
             Status.ACL_ERROR_RT_OVER_LIMIT,
-            f"authorization: given too many unknown keys from one address, allowed {allowed}",
+            f"Too many unknown keys came from this address: it may send {allowed}. Check "
+            "OPSERVE_API_KEY, then retry.",
             parameter="authorization",
             given="too many unknown keys from one address",
             allowed=allowed,
@@ -150,13 +165,17 @@ class QuotaExceeded(LimitExceeded):
         requested: float,
         retry_after_s: float,
     ) -> None:
-        given = "another call" if resource in _OF_CALLS else _number(requested)
-        message = f"given {given} beside {_number(use)} in use, allowed {_number(limit)}"
+        fault = _QUOTA_FAULTS[resource].format(
+            tenant=tenant, limit=_number(limit), use=_number(use), requested=_number(requested)
+        )
+        # No retry meets a limit of 0, nor one below a single request.
+        can_pass = limit > 0 if resource in _OF_CALLS else requested <= limit
+        remedy = _QUOTA_REMEDIES.get(resource, f"Retry in {_duration(retry_after_s)}")
         super().__init__(
             _QUOTA_STATUS[resource],
-            f"{resource}: {message} by the quota of tenant {tenant}",
+            f"{fault}. {remedy if can_pass else 'An administrator can raise it'}.",
             parameter=resource,
-            given=given,
+            given="another call" if resource in _OF_CALLS else _number(requested),
             allowed=_number(limit),
         )
         self.tenant = tenant
@@ -179,8 +198,45 @@ _QUOTA_STATUS: Mapping[Resource, Status] = {
 }
 
 
+_OF_OBJECTS = "quota of tenant {tenant} used up ({use} of {limit})"
+_OF_BYTES = "of tenant {tenant} exceeded: {requested} bytes beside {use} in use, of {limit}"
+_QUOTA_FAULTS: Mapping[Resource, str] = {
+    Resource.DEVICE_MEMORY: f"Quota of device memory {_OF_BYTES}",
+    Resource.SESSIONS: f"Session {_OF_OBJECTS}",
+    Resource.BUFFERS: f"Buffer {_OF_OBJECTS}",
+    Resource.EXECUTORS: f"Executor {_OF_OBJECTS}",
+    Resource.STREAMS: f"Stream {_OF_OBJECTS}",
+    Resource.QUEUED: f"Queue {_OF_OBJECTS}",
+    Resource.CALLS_PER_S: "Rate limit of tenant {tenant} reached: {limit} calls/s",
+    Resource.BYTES_IN_FLIGHT: f"Quota of bytes in flight {_OF_BYTES}",
+    Resource.DEVICE_SECONDS: "Device time of tenant {tenant} used up today: {use} of {limit} s",
+}
+_QUOTA_REMEDIES: Mapping[Resource, str] = {
+    Resource.DEVICE_MEMORY: "Free a buffer or close a session first",
+    Resource.SESSIONS: "Close one first",
+    Resource.BUFFERS: "Free one first",
+    Resource.EXECUTORS: "Destroy one first",
+    Resource.STREAMS: "Destroy one first",
+    Resource.QUEUED: "Synchronize a stream first",
+}
+"""What ends the use of a resource; use of the others ends by itself."""
+_MINUTE_S = 60
+_HOUR_S = 3600
+
+
 def _number(value: float) -> str:
     return f"{round(value, 3):.15g}"
+
+
+def _duration(seconds: float) -> str:
+    """At least the time, in the unit that makes it short."""
+    if seconds < 1:
+        return f"{ceil(seconds * 1000)} ms"
+    if seconds <= 2 * _MINUTE_S:
+        return f"{ceil(seconds)} s"
+    if seconds <= 2 * _HOUR_S:
+        return f"{ceil(seconds / _MINUTE_S)} min"
+    return f"{ceil(seconds / _HOUR_S)} h"
 
 
 class WaitTimedOut(OpserveError):
@@ -207,7 +263,7 @@ class NotAllowed(OpserveError):
     ) -> None:
         super().__init__(
             Status.ACL_ERROR_RT_NO_PERMISSION,
-            message or f"{parameter}: given {given}, allowed {allowed}",
+            message,
             parameter=parameter,
             given=given,
             allowed=allowed,
@@ -279,10 +335,11 @@ class PermissionDenied(NotAllowed):
             allowed=f"a caller with {scope}",
             reason=f"a caller without {scope}",
             principal=principal,
-            message=_NO_KEYS if principal == LOCAL else "",
+            message=_NO_KEYS if principal == LOCAL else f"This caller lacks {scope}: {_NEW_KEY}",
         )
 
 
+_NEW_KEY = "use a key that has it, which an administrator makes with `opserve key create`."
 _NO_KEYS = (
     "This service requires no key, so nobody can administer it: run `opserve bootstrap`, then set "
     "OPSERVE_API_KEY."
@@ -297,7 +354,7 @@ def service_drains(parameter: str) -> Unavailable:
     """Rejects new work while the service drains (507901)."""
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
-        f"{parameter}: given new work, allowed what ends work that is there: the service drains",
+        "The service drains and accepts no new work: retry later, or use another service.",
         parameter=parameter,
         given="new work",
         allowed="another service, or a later try",
@@ -308,7 +365,7 @@ def service_ends() -> Unavailable:
     """Rejects a call at the end of a drain (507901)."""
     return Unavailable(
         Status.ACL_ERROR_RT_SOCKET_CLOSE,
-        "service: given a call, allowed another service, or a later try: the service ends",
+        "The service stops: retry later, or use another service.",
         parameter="service",
         given="a call",
         allowed="another service, or a later try",
@@ -321,7 +378,7 @@ class StoreUnavailable(Unavailable):
     def __init__(self) -> None:
         super().__init__(
             Status.ACL_ERROR_RT_SOCKET_CLOSE,
-            "store: given no answer, allowed a later try",
+            "The database of tenants and keys does not answer: retry later.",
             parameter="store",
             given="no answer",
             allowed="a later try",
@@ -334,7 +391,8 @@ class DataCorrupted(OpserveError):
     def __init__(self, checksum: str, *, given: object, allowed: object) -> None:
         super().__init__(
             Status.ACL_ERROR_RT_COPY_DATA,
-            f"{checksum}: given {given}, allowed {allowed}, that of the bytes that came",
+            f"{checksum} is {shortened(str(given), VALUE_CHARACTERS)}, but {allowed} is that of "
+            "the received bytes: send them again.",
             parameter=checksum,
             given=given,
             allowed=allowed,

@@ -50,8 +50,7 @@ def _check_recorded(parameter: str, event: Event) -> None:
     if event.latest is None:
         raise WrongState(
             Status.ACL_ERROR_RT_INTERNAL_ERROR,
-            f"{parameter}: given event {event.handle}, which was never recorded, "
-            "allowed a recorded one",
+            f"{parameter} is event {event.handle}, which was never recorded: record it first.",
             parameter=parameter,
             given=event.handle,
             allowed="a recorded event",
@@ -63,8 +62,8 @@ def _time_s(parameter: str, event: Event) -> float:
     if not event.complete:
         raise WrongState(
             Status.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
-            f"{parameter}: given event {event.handle}, whose stream has not reached it yet, "
-            "allowed one that is complete",
+            f"{parameter} is event {event.handle}, which its stream has not reached yet: "
+            "synchronize first.",
             parameter=parameter,
             given=event.handle,
             allowed="a complete event",

@@ -118,8 +118,8 @@ class FairSlots:
 def _too_many(limit: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"one-shot calls: given one more beside {limit} of the tenant that wait, allowed {limit}; "
-        "send it again when one of them has its answer",
+        f"{limit} one-shot calls of this tenant wait already, its limit: send this one again when "
+        "one of them has its answer.",
         parameter="one-shot calls",
         given=f"one more beside {limit} that wait",
         allowed=limit,

@@ -55,8 +55,6 @@ class HandleTable(Generic[Item]):
         if not self._last < handle <= HANDLE_MAXIMUM:
             raise InvalidArgument(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"{self.kind}: given handle {wanted}, allowed one greater than {self._last}, "
-                f"the last that was used, and at most {HANDLE_MAXIMUM}",
                 parameter=self.kind,
                 given=wanted,
                 allowed=f"{self._last + 1} to {HANDLE_MAXIMUM}",
@@ -64,7 +62,7 @@ class HandleTable(Generic[Item]):
         if len(self._items) >= self._limit:
             raise LimitExceeded(
                 _FULL[self.kind],
-                f"{self.kind}: given {self._limit + 1} at once, allowed {self._limit} in a session",
+                f"This session has {self._limit} {self.kind}s, its limit: destroy one first.",
                 parameter=self.kind,
                 given=self._limit + 1,
                 allowed=self._limit,
@@ -106,17 +104,19 @@ class HandleTable(Generic[Item]):
         if handle == 0:
             raise InvalidArgument(
                 null_status or _NULL[self.kind],
-                f"{self.kind}: given 0, the null pointer, allowed a live {self.kind}",
+                f"{self.kind} is 0, the null pointer: pass a live {self.kind}.",
                 parameter=self.kind,
                 given=0,
                 allowed=f"a live {self.kind}",
             )
         # Handles are never reused, so a smaller unknown one existed before.
         gone = 0 < handle <= self._last
+        allowed = _ALLOWED.get(self.kind, f"a live {self.kind} of this session")
         raise HandleNotFound(
             self.kind,
             f"{handle}, which is no longer there" if gone else handle,
-            allowed=_ALLOWED.get(self.kind, ""),
+            allowed=allowed,
+            message=f"{self.kind} {handle} is no longer there; use {allowed}." if gone else "",
         )
 
     def remove(self, handle: int) -> Item:

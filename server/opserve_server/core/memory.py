@@ -155,11 +155,12 @@ class SessionMemory:
 
 def _out_of_memory(size_bytes: int, *, free: int | None) -> OutOfMemory:
     """The error of an allocation; free is None where the host has no more memory."""
-    of_host = "less, since the service's host has no more memory or descriptors now"
-    allowed = of_host if free is None else f"at most the {free} bytes that are free"
+    left = f"{free} are free on the device"
+    if free is None:
+        left = "the service's host has no more memory or descriptors"
     return OutOfMemory(
         Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
-        f"size_bytes: given {size_bytes}, allowed {allowed}",
+        f"size_bytes is {size_bytes}, and {left} now: request less, or free a buffer first.",
         parameter="size_bytes",
         given=size_bytes,
         allowed="less" if free is None else free,

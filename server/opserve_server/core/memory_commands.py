@@ -50,7 +50,6 @@ async def _allocate(session: Session, command: Allocate) -> Allocated:
     if size <= 0:
         raise InvalidArgument(
             Status.ACL_ERROR_INVALID_PARAM,
-            f"size_bytes: given {size}, allowed at least 1",
             parameter="size_bytes",
             given=size,
             allowed="at least 1",
@@ -99,7 +98,6 @@ async def _fill(session: Session, command: Fill) -> Done:
     if not 0 <= command.value <= _BYTE_MAXIMUM:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"value: given {command.value}, allowed 0 to 255",
             parameter="value",
             given=command.value,
             allowed="0 to 255",
@@ -196,8 +194,8 @@ async def _copy(session: Session, command: Copy) -> Done:
     if command.source == command.destination and distance < size:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"source_offset: given ranges of {size} bytes at {command.source_offset} and "
-            f"{command.destination_offset} of one buffer, allowed ranges that do not overlap",
+            f"The ranges of {size} bytes at {command.source_offset} and "
+            f"{command.destination_offset} of one buffer overlap: copy between two that do not.",
             parameter="source_offset",
             given=command.source_offset,
             allowed="ranges that do not overlap",

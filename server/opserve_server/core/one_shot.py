@@ -226,7 +226,8 @@ def _output_bytes(call: OneShotCall, arguments: object) -> int:
     if size > call.output_bytes_limit:
         raise LimitExceeded(
             Status.ACL_ERROR_RT_OVER_LIMIT,
-            f"outputs: given {size} bytes in all, allowed {call.output_bytes_limit}",
+            f"The outputs have {size} bytes in all, and {call.output_bytes_limit} are the limit: "
+            "use a session, whose outputs are read one by one.",
             parameter="outputs",
             given=size,
             allowed=call.output_bytes_limit,
@@ -241,7 +242,6 @@ def _size_bytes(tensor: Tensor) -> int:
 def _invalid(parameter: str, *, given: object, allowed: str) -> InvalidArgument:
     return InvalidArgument(
         Status.ACL_ERROR_INVALID_PARAM,
-        f"{parameter}: given {given}, allowed {allowed}",
         parameter=parameter,
         given=given,
         allowed=allowed,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument
+from opserve_kernels.errors import InvalidArgument, invalid_argument, null_argument, rejection
 from opserve_kernels.operator import WORKSPACE_ALIGNMENT, NamedBuffer, Operator
 from opserve_kernels.operator import RuleWarning as BrokenRule
 from opserve_kernels.profiles import DEFAULT_PROFILE
@@ -203,7 +203,7 @@ def check_supported(operator: Operator[Any], profile: str) -> None:
         return
     allowed = ", ".join(operator.support)
     default = " (the default)" if profile == DEFAULT_PROFILE else ""
-    message = f"{operator.call}: given profile {profile}{default}, allowed {allowed}"
+    message = f"{operator.call} does not run on {profile}{default}: use one of {allowed}."
     given = {"parameter": "profile", "given": profile, "allowed": allowed}
     if operator.family == "aclnn":
         raise InvalidArgument(Status.ACLNN_ERR_PARAM_INVALID, message, **given)
@@ -275,7 +275,10 @@ def _named_buffer(named: NamedBuffer, buffer_of: BufferOf) -> Buffer:
         return buffer_of(named.handle)
     except HandleNotFound as dead:
         allowed = "0 or a live buffer of this session, of which a call in one has none"
-        raise HandleNotFound(named.parameter, dead.given, allowed=allowed) from dead
+        message = rejection(named.parameter, given=f"buffer {dead.given}", allowed=allowed)
+        raise HandleNotFound(
+            named.parameter, dead.given, allowed=allowed, message=message
+        ) from dead
 
 
 def _refused_buffer(named: NamedBuffer, *, given: str, allowed: str) -> InvalidArgument:
@@ -372,7 +375,7 @@ def _timeout_s(timeout_ms: int | None) -> float | None:
     if timeout_ms < 1:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"timeout_ms: given {timeout_ms}, allowed at least 1, or none for no deadline",
+            f"timeout_ms is {timeout_ms}: pass at least 1, or none for no deadline.",
             parameter="timeout_ms",
             given=timeout_ms,
             allowed="at least 1",
@@ -385,8 +388,8 @@ def _refuse_after_stop(session: Session) -> None:
         handle = session.stopped_by.handle
         raise WrongState(
             Status.ACL_ERROR_RT_STREAM_ABORT,
-            f"stream: given work after stream {handle}, in STOP mode, failed, allowed none until "
-            "that stream is destroyed",
+            f"Stream {handle} failed in STOP mode, so its session runs no more work: destroy that "
+            "stream first.",
             parameter="stream",
             given=handle,
             allowed="work after the failed stream is destroyed",

@@ -9,6 +9,7 @@ from hashlib import sha256
 from json import JSONEncoder
 from typing import Any, Generic, TypeVar
 
+from opserve_kernels.errors import VALUE_CHARACTERS, shortened
 from opserve_kernels.status import Status
 from opserve_server.core.errors import (
     InvalidArgument,
@@ -29,7 +30,7 @@ def check_request_id(request_id: str, *, limit: int) -> None:
     if len(request_id) > limit:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"request_id: given {len(request_id)} characters, allowed {limit}",
+            f"request_id has {len(request_id)} characters: use at most {limit}.",
             parameter="request_id",
             given=len(request_id),
             allowed=limit,
@@ -99,8 +100,8 @@ class AnsweredRequests(Generic[Answer]):
         elif known.fingerprint != fingerprint:
             raise InvalidArgument(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"request_id: given {request_id}, which named another request, "
-                "allowed a new id for each request",
+                f"request_id '{shortened(request_id, VALUE_CHARACTERS)}' named another request: "
+                "use a new id for each request.",
                 parameter="request_id",
                 given=request_id,
                 allowed="a new id for each request",
@@ -126,8 +127,8 @@ class AnsweredRequests(Generic[Answer]):
         if under_way >= self._limit:
             raise LimitExceeded(
                 Status.ACL_ERROR_RT_OVER_LIMIT,
-                f"request_id: given one more than {under_way} requests under way, "
-                f"allowed {self._limit}",
+                f"{under_way} requests with an id are in progress, the limit: retry when one has "
+                "its answer.",
                 parameter="request_id",
                 given=under_way + 1,
                 allowed=self._limit,

@@ -436,8 +436,8 @@ def _check_report_interval(request_id: str, tell_after_s: float) -> None:
         with_id = "with" if request_id else "without"
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"tell_after_s: given {tell_after_s:g} {with_id} a request id, allowed more than 0 "
-            "with a request id",
+            f"tell_after_s is {tell_after_s:g} {with_id} a request id: pass more than 0, with a "
+            "request id.",
             parameter="tell_after_s",
             given=tell_after_s,
             allowed="more than 0 with a request id",

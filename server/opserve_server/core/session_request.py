@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from opserve_kernels.errors import CHOICES_CHARACTERS, shortened
 from opserve_kernels.operator import Accuracy, DocumentedRules
 from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
 from opserve_kernels.status import Status
@@ -151,7 +152,8 @@ def _devices_of(
     offered = "; ".join(f"{device.name}: {_listed(device.tags)}" for device in of_profile)
     raise InvalidArgument(
         Status.ACL_ERROR_RT_INVALID_DEVICEID,
-        f"tags: given {given}, which no device of {profile} has together, allowed {offered}",
+        f"No device of {profile} has together the tags {given}: choose tags of one device, of "
+        f"{shortened(offered, CHOICES_CHARACTERS)}.",
         parameter="tags",
         given=given,
         allowed=offered,
@@ -183,7 +185,6 @@ def _at_least_0(given_s: float, *, parameter: str) -> float:
 def _out_of_bounds(parameter: str, given: object, allowed: str) -> InvalidArgument:
     return InvalidArgument(
         Status.ACL_ERROR_RT_PARAM_INVALID,
-        f"{parameter}: given {given}, allowed {allowed}",
         parameter=parameter,
         given=given,
         allowed=allowed,

@@ -196,7 +196,7 @@ class Sessions:
         if session.working and not force:
             raise WrongState(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"session: given {session_id}, which works, allowed one without work, or force",
+                f"Session {session_id} has work: wait until it is done, or set force.",
                 parameter="session",
                 given=session_id,
                 allowed="one without work, or force",

@@ -44,7 +44,7 @@ async def _destroy_stream(session: Session, command: DestroyStream) -> Done:
     if command.stream == 0:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            "stream: given 0, the default stream, allowed a stream that CreateStream made",
+            "stream is 0, the default stream, which stays: name one that CreateStream made.",
             parameter="stream",
             given=0,
             allowed="a stream that CreateStream made",

@@ -116,8 +116,8 @@ class Stream:
         if self._mode is not None:
             raise InvalidArgument(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"mode: given {mode} for stream {self.handle}, whose mode was set before, "
-                "allowed once for each stream",
+                f"Stream {self.handle} has a failure mode, which is set once: create another "
+                f"stream for {mode}.",
                 parameter="mode",
                 given=mode,
                 allowed="once for each stream",
@@ -129,8 +129,8 @@ class Stream:
         if len(self._queue) >= self._queue_limit:
             raise LimitExceeded(
                 Status.ACL_ERROR_RT_QUEUE_FULL,
-                f"stream: given more work while {self._queue_limit} entries wait on stream "
-                f"{self.handle}, allowed {self._queue_limit}",
+                f"Stream {self.handle} has {self._queue_limit} waiting entries, its limit: "
+                "synchronize it first.",
                 parameter="stream",
                 given=self._queue_limit + 1,
                 allowed=self._queue_limit,
@@ -320,4 +320,5 @@ class Stream:
 
 
 def _described(run: KernelRun, what: str, reason: str) -> str:
-    return f"executor {run.executor} ({run.call.operator}) {what}: {reason}"
+    call = f"Executor {run.executor} ({run.call.operator})"
+    return f"{call} {what}: {reason}. Plan and execute it again."

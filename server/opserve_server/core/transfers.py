@@ -93,7 +93,7 @@ async def read(
 def _wrong_size(given: int, allowed: int) -> InvalidArgument:
     return InvalidArgument(
         Status.ACL_ERROR_RT_PARAM_INVALID,
-        f"data: given {given} bytes, allowed the {allowed} that were announced",
+        f"data has {given} bytes, and {allowed} were announced: send exactly these.",
         parameter="data",
         given=given,
         allowed=allowed,

@@ -94,8 +94,8 @@ class Upload:
 def _disk_full(size_bytes: int) -> OutOfMemory:
     return OutOfMemory(
         Status.ACL_ERROR_RT_MEMORY_ALLOCATION,
-        f"body: given {size_bytes} bytes or more, allowed what the service's folder of temporary "
-        "files has room for; send it again later",
+        f"The service's folder of temporary files has no space for a body of {size_bytes} bytes or "
+        "more: send it again later.",
         parameter="body",
         given=f"{size_bytes} bytes or more",
         allowed="what the service's folder of temporary files has room for",
@@ -105,8 +105,8 @@ def _disk_full(size_bytes: int) -> OutOfMemory:
 def _too_many(given: int, free: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"body: given {given} bytes of uploads at once, allowed as many as all tenants leave free, "
-        f"{free}; send it again later",
+        f"This body makes {given} bytes of uploads at once, and all tenants leave {free} free: "
+        "send it again later.",
         parameter="body",
         given=f"{given} bytes of uploads at once",
         allowed=f"{free}, what all tenants leave free",

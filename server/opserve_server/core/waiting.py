@@ -21,7 +21,6 @@ def wait_seconds(timeout_ms: int | None, limit_s: float) -> float:
     if timeout_ms < 0:
         raise InvalidArgument(
             Status.ACL_ERROR_RT_PARAM_INVALID,
-            f"timeout_ms: given {timeout_ms}, allowed -1 or at least 0",
             parameter="timeout_ms",
             given=timeout_ms,
             allowed="-1 or at least 0",
@@ -44,7 +43,8 @@ async def wait_for_all(
     if pending:
         raise WaitTimedOut(
             status,
-            f"timeout_ms: given {timeout_s * 1000:.0f} for {what}, which was not done by then",
+            f"timeout_ms of {timeout_s * 1000:.0f} is over, and {what} is not done: wait again, or "
+            "longer.",
             parameter="timeout_ms",
             given=f"{timeout_s * 1000:.0f}",
             allowed="a longer wait",

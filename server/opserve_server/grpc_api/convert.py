@@ -25,9 +25,10 @@ from opserve.v1.tensor_pb2 import BoolArray, Int64Array
 from opserve.v1.tensor_pb2 import DataType as WireDataType
 from opserve.v1.tensor_pb2 import Format as WireFormat
 from opserve.v1.tensor_pb2 import Tensor as WireTensor
+from opserve_kernels.errors import shortened
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.tensor import DataType, Format, Tensor
-from opserve_server.calls import VALUES_LIMIT, caller, malformed, quota_members, shortened
+from opserve_server.calls import VALUES_LIMIT, caller, malformed, quota_members
 from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import ExecutionFailed, InvalidArgument, OpserveError
 from opserve_server.core.memory_commands import Write

@@ -13,13 +13,13 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, QuotaFailure, Re
 from google.rpc.status_pb2 import Status as RpcStatus
 from grpc import StatusCode
 
+from opserve_kernels.errors import shortened
 from opserve_server.calls import (
     end_of,
     internal_error,
     note_failure,
     quota_members,
     retry_after_s,
-    shortened,
 )
 from opserve_server.core.errors import (
     DataCorrupted,

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from opserve_kernels.errors import rejection
 from opserve_kernels.operator import PARAMETERS_LIMIT
 
 WORD_BYTES = 8
@@ -208,7 +209,7 @@ def encode(message: Message, operators: Sequence[str]) -> bytes:
     except OverflowError as error:
         raise FrameError("a frame has a number beyond 64 bits") from error
     if len(frame) > PACKET_BYTES_LIMIT:
-        raise FrameError(f"a frame has {len(frame)} bytes, allowed {PACKET_BYTES_LIMIT}")
+        raise FrameError(f"a frame has {len(frame)} bytes, above {PACKET_BYTES_LIMIT}")
     return frame
 
 
@@ -219,7 +220,7 @@ def decode(packet: bytes, operators: Sequence[str]) -> Iterator[Message]:
         FrameError: The packet is not whole frames of known kinds.
     """
     if len(packet) % WORD_BYTES:
-        raise FrameError(f"a packet has {len(packet)} bytes, allowed multiples of {WORD_BYTES}")
+        raise FrameError(f"a packet has {len(packet)} bytes, no multiple of {WORD_BYTES}")
     words = memoryview(packet).cast("q").tolist()
     start = 0
     while start < len(words):
@@ -244,11 +245,9 @@ def _fields(message: Message, operators: Sequence[str]) -> list[int]:
 
 def _call_fields(call: KernelCall, operators: Sequence[str]) -> list[int]:
     if len(call.parameters) > PARAMETERS_LIMIT:
-        raise FrameError(
-            f"a call has {len(call.parameters)} parameters, allowed {PARAMETERS_LIMIT}"
-        )
+        raise FrameError(f"a call has {len(call.parameters)} parameters, above {PARAMETERS_LIMIT}")
     if call.operator not in operators:
-        raise FrameError(f"operator: given {call.operator}, allowed {', '.join(operators)}")
+        raise FrameError(rejection("operator", given=call.operator, allowed=", ".join(operators)))
     fields = [operators.index(call.operator), int(call.cold)]
     fields += len(call.shares), *call.shares, len(call.tensors)
     for region in (*call.tensors, call.workspace):

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, create_model
 
 from opserve_kernels.docstrings import description_of
+from opserve_kernels.errors import shortened
 from opserve_kernels.registry import OPERATORS
-from opserve_server.calls import malformed, quota_members, shortened
+from opserve_server.calls import malformed, quota_members
 from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.core.operator_commands import GetWorkspaceSize

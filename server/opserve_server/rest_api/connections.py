@@ -17,6 +17,7 @@ from typing import Any, cast
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from opserve_kernels.errors import rejection
 from opserve_kernels.status import Status
 from opserve_server.certificates import names_in_certificate
 from opserve_server.core.errors import LimitExceeded
@@ -324,7 +325,7 @@ def _problem(parameter: str, given: str, allowed: str, status: HTTPStatus) -> by
         "type": "about:blank",
         "title": status.phrase,
         "status": status.value,
-        "detail": f"{parameter}: given {given}, allowed {allowed}",
+        "detail": rejection(parameter, given=given, allowed=allowed),
         "parameter": parameter,
         "given": given,
         "allowed": allowed,
@@ -339,8 +340,8 @@ def _problem(parameter: str, given: str, allowed: str, status: HTTPStatus) -> by
 def _too_many_tenants(allowed: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"connections: given one more with a tenant's call, allowed {allowed} at once, so that "
-        "probes are answered; send the call again when another one has its answer",
+        f"The service has {allowed} connections with calls of tenants, its limit: send the call "
+        "again when another one has its answer.",
         parameter="connections",
         given="one more with a tenant's call",
         allowed=f"{allowed} at once",

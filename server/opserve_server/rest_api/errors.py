@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic_core import ErrorDetails
 from starlette.responses import Response
 
+from opserve_kernels.errors import shortened
 from opserve_server.allowed_values import allowed
 from opserve_server.calls import (
     BodyTooLarge,
@@ -19,7 +20,6 @@ from opserve_server.calls import (
     note_failure,
     quota_members,
     retry_after_s,
-    shortened,
 )
 from opserve_server.core.errors import (
     DataCorrupted,
@@ -102,7 +102,7 @@ class Problem(BaseModel):
     status: int
     """The HTTP status."""
     detail: str
-    """What was wrong, with the given and allowed values, in one sentence."""
+    """What happened and what to do."""
     instance: str
     """Path of the request."""
     code: int

@@ -12,8 +12,9 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import Response
 
+from opserve_kernels.errors import shortened
 from opserve_kernels.operator import Operator
-from opserve_server.calls import BodyTooLarge, caller, malformed, shortened
+from opserve_server.calls import BodyTooLarge, caller, malformed
 from opserve_server.core.accounts import Reservation
 from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.one_shot import (

@@ -137,7 +137,6 @@ def _place_of(cursor: str) -> tuple[float, int]:
         allowed = "the cursor of a page"
         raise InvalidArgument(
             Status.ACL_ERROR_INVALID_PARAM,
-            f"cursor: given {cursor[:64]}, allowed {allowed}",
             parameter="cursor",
             given=cursor[:64],
             allowed=allowed,

@@ -70,7 +70,7 @@ def _baseline_of(row: RowMapping) -> Baseline:
 def _too_many(given: int, allowed: int) -> LimitExceeded:
     return LimitExceeded(
         Status.ACL_ERROR_RT_OVER_LIMIT,
-        f"baseline: given another beside {given}, allowed {allowed}",
+        f"This tenant has {given} baselines, and the limit is {allowed}: delete one first.",
         parameter="baseline",
         given=f"another beside {given}",
         allowed=allowed,

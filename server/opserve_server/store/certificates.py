@@ -6,6 +6,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from opserve_kernels.errors import VALUE_CHARACTERS, shortened
 from opserve_kernels.status import Status
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.errors import HandleNotFound, WrongState
@@ -62,11 +63,11 @@ async def read_certificates(connection: AsyncConnection) -> Mapping[str, Princip
 
 
 def _subject_taken(subject: str) -> WrongState:
-    allowed = "a subject that is not in use: remove it first"
     return WrongState(
         Status.ACL_ERROR_RT_PARAM_INVALID,
-        f"certificate: given {subject}, allowed {allowed}",
+        f"{shortened(subject, VALUE_CHARACTERS)} has a principal already: remove it first with "
+        "`opserve certificate remove`.",
         parameter="certificate",
         given=subject,
-        allowed=allowed,
+        allowed="a subject that is not in use: remove it first",
     )

@@ -38,12 +38,19 @@ class Keys:
             await locked_tenant(connection, key.principal.tenant)
             if await _live_keys(connection, key) >= LIVE_KEYS_LIMIT:
                 owner = f"{key.principal.tenant}/{key.principal.name}"
-                allowed = f"{LIVE_KEYS_LIMIT} live keys: revoke one first"
-                raise _wrong(f"another key of {owner}", allowed)
+                raise _wrong(
+                    f"{owner} already has {LIVE_KEYS_LIMIT} active keys; revoke one first.",
+                    given=f"another key of {owner}",
+                    allowed=f"{LIVE_KEYS_LIMIT} live keys: revoke one first",
+                )
             try:
                 await connection.execute(insert(KEYS).values(_columns_of(key)))
             except IntegrityError:
-                raise _wrong(key.id, "a key with an id of its own: make another") from None
+                raise _wrong(
+                    f"Another key has the id {key.id}; create the key again.",
+                    given=key.id,
+                    allowed="a key with an id of its own: make another",
+                ) from None
 
     async def of(self, tenant: str) -> Sequence[KeyRecord]:
         """Keys of a tenant, also revoked and expired ones, in the order they were made."""
@@ -134,10 +141,10 @@ def _key_of(row: RowMapping) -> KeyRecord:
     )
 
 
-def _wrong(given: str, allowed: str) -> WrongState:
+def _wrong(message: str, *, given: str, allowed: str) -> WrongState:
     return WrongState(
         Status.ACL_ERROR_RT_PARAM_INVALID,
-        f"key: given {given}, allowed {allowed}",
+        message,
         parameter="key",
         given=given,
         allowed=allowed,

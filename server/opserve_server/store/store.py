@@ -182,4 +182,4 @@ async def _prepare(engine: AsyncEngine, location: File | Server, missing: Missin
 
 
 def _refused(location: File | Server, why: str) -> SettingRefused:
-    return SettingRefused(f"store_url: {location} {why}; set by {where_set('store_url')}")
+    return SettingRefused(f"store_url {location} {why}. Set it by {where_set('store_url')}.")

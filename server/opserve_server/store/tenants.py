@@ -136,7 +136,7 @@ def _name_taken(name: str) -> WrongState:
     allowed = "a name that no tenant has or had"
     return WrongState(
         Status.ACL_ERROR_RT_PARAM_INVALID,
-        f"tenant: given {name}, allowed {allowed}",
+        f"Tenant {name} exists or existed before: choose {allowed}.",
         parameter="tenant",
         given=name,
         allowed=allowed,

@@ -135,7 +135,7 @@ def test_a_run_that_cannot_be_sent_stays_and_is_sent_later(
     captured = capsys.readouterr()
     assert "cases: 2 passed" in captured.out
     found = re.search(
-        r"history: .*run: given more than 10 bytes.*; the record is saved, send it later: "
+        r"history: .*run has more than 10 bytes.*; the record is saved, send it later: "
         r"opserve conform send (\S+) --server (\S+) --history late\n",
         captured.err,
     )
@@ -154,11 +154,19 @@ def test_options_that_the_service_rejects_are_reported_before_the_run(
 ) -> None:
     with mock.patch.object(history, "send") as send:
         for server, more, message in (
-            ("", ("--history", "mine"), "history: given no service, allowed with --server"),
-            (kept.grpc, ("--history", "a b"), "target: given 'a b'"),
-            (service.grpc, ("--history", "mine"), "a service without a store"),
-            ("", ("--baseline", "service:main"), "given no service, allowed with --server"),
-            (kept.grpc, ("--baseline", "service:none"), "run: given none"),
+            (
+                "",
+                ("--history", "mine"),
+                "history needs a service: give --server too.",
+            ),
+            (kept.grpc, ("--history", "a b"), "target does not accept 'a b'"),
+            (service.grpc, ("--history", "mine"), "This service has no store"),
+            (
+                "",
+                ("--baseline", "service:main"),
+                "service:main needs a service: give --server too.",
+            ),
+            (kept.grpc, ("--baseline", "service:none"), "There is no run 'none'"),
         ):
             assert tried(server, RIGHT, *more) == 2
             captured = capsys.readouterr()
@@ -171,9 +179,9 @@ def test_a_name_is_for_a_run_of_the_service(kept: Addresses, capsys: Capture) ->
     server = ("--server", kept.grpc)
     write_record(SAMPLE, Path("sample.jsonl"))
     for arguments, message in (
-        (("main", "sample.jsonl"), "allowed with --history"),
-        (("main", "service:none"), "run: given none"),
-        (("a b", "service:0123456789abcdef"), "name: given 'a b'"),
+        (("main", "sample.jsonl"), "give --history"),
+        (("main", "service:none"), "There is no run 'none'"),
+        (("a b", "service:0123456789abcdef"), "name does not accept 'a b'"),
         (("main", "none"), "No such file"),
     ):
         assert conform("baseline", *arguments, *server) == 2

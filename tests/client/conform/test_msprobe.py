@@ -169,9 +169,21 @@ def test_a_call_without_its_backward_record_is_no_case(tmp_path: Path) -> None:
         ("data_name", "gone.npy", "gone.npy: the file is missing"),
         ("data_name", "gone.bin", "gone.bin: the file is missing"),
         ("dtype", "torch.float16", "float32 [2, 3, 6, 6], dump.json states float16 [2, 3, 6, 6]"),
-        ("dtype", "torch.int8", "dtype 'int8', allowed float32, float16, bfloat16, float64"),
-        ("shape", [2, 5, 6, 6], "groups: given 1 for 5 channels and [4, 3, 3, 3]"),
-        ("shape", [2, 3, 8, 6], "grad_output: given the shape [2, 4, 3, 3], allowed [2, 4, 4, 3]"),
+        (
+            "dtype",
+            "torch.int8",
+            "dtype does not accept 'int8'; it accepts float32, float16, bfloat16, float64.",
+        ),
+        (
+            "shape",
+            [2, 5, 6, 6],
+            "groups does not accept 1 for 5 channels; it accepts those of [4, 3, 3, 3].",
+        ),
+        (
+            "shape",
+            [2, 3, 8, 6],
+            "grad_output does not accept the shape [2, 4, 3, 3]; it accepts [2, 4, 4, 3].",
+        ),
         ("shape", "many", "an entry of dump.json is malformed"),
     ],
 )
@@ -310,9 +322,13 @@ def test_recorded_inputs_are_no_definition(tmp_path: Path) -> None:
     convolution(dump := Dump(tmp_path))
     dump.write()
     suite = suite_named(f"msprobe:{tmp_path}", 0)
-    with pytest.raises(InvalidArgument, match=r"fill\.kind: given recorded, allowed integer, "):
+    with pytest.raises(
+        InvalidArgument, match=r"fill\.kind does not accept recorded; it accepts integer, "
+    ):
         read_suite(write_suite(suite))
-    with pytest.raises(InvalidArgument, match="grad_output: given no recorded elements"):
+    with pytest.raises(
+        InvalidArgument, match="grad_output does not accept a fill without its recording"
+    ):
         arrays_of(suite.cases[0], 0)
     form = json.loads(canonical(suite.cases[0].to_json()))
     assert form["tensors"]["input"]["fill"]["kind"] == "recorded"

@@ -32,8 +32,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("suite", "passed", "left"),
     [
         ("benchdnn:layers", 2, "layers, line 4: a problem needs ic and oc, at least 1: ic4"),
-        ("miopen:commands", 1, "commands, line 2: program 'pool', allowed conv, convfp16, "),
-        ("onnx:onnx", 1, "onnx, left/test_data_set_0: image_shape: given "),
+        (
+            "miopen:commands",
+            1,
+            "commands, line 2: program does not accept 'pool'; it accepts conv, convfp16, ",
+        ),
+        ("onnx:onnx", 1, "onnx, left/test_data_set_0: image_shape does not accept "),
     ],
 )
 def test_foreign_layers_are_converted_and_skipped_ones_are_reported(
@@ -60,7 +64,7 @@ def test_a_case_of_a_problem_has_it_as_its_source_and_is_drawn_by_the_seed() -> 
         ("onnx:missing", "nothing can be converted to a case"),
         (
             "caffe:layers",
-            "allowed a file, benchdnn:PATH, miopen:PATH, onnx:PATH, msprobe:PATH, smoke",
+            "choose a file, benchdnn:PATH, miopen:PATH, onnx:PATH, msprobe:PATH, smoke",
         ),
     ],
 )

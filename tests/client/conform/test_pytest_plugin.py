@@ -95,7 +95,7 @@ def test_sessions_have_the_accuracy_and_documented_rules_of_the_options(
     assert "2 failed" in plain.stdout, plain.stdout + plain.stderr
     done = run_pytest(tmp_path, service, *chosen, *options)
     assert "2 passed, 1 warning" in done.stdout, done.stdout + done.stderr
-    assert "bias_sizes: given [1], the page allows [3]" in done.stdout
+    assert "bias_sizes has [1], and the page allows [3]" in done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +121,12 @@ def test_judged_results_are_stored_in_the_history(kept: Addresses, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--opserve-history=a b",), "history: .*target: given 'a b'"),
-        (("--opserve-history=mine", "--opserve-server="), "allowed with --opserve-server"),
-        (("--opserve-history=mine", "-p", "xdist", "-n2"), "allowed without -n"),
+        (("--opserve-history=a b",), "history: .*target does not accept 'a b'"),
+        (
+            ("--opserve-history=mine", "--opserve-server="),
+            "needs a service: give --opserve-server too",
+        ),
+        (("--opserve-history=mine", "-p", "xdist", "-n2"), "does not work with -n"),
     ],
 )
 def test_a_history_that_accepts_no_run_is_reported_before_any_case_runs(

@@ -154,10 +154,10 @@ def test_options_select_the_outputs(
         ("mb0ic4oc4_ih6kh3", "out of range"),
         ("g0ic4oc4_ih6kh3", "no multiple of 0"),
         ("ic4oc4_ih13oh3kh1sh5", "-1 in front"),
-        ("ic4oc4_iw300kw256", "allowed values in [1, 255] on ascend910b"),
+        ("ic4oc4_iw300kw256", "it accepts values in [1, 255] on ascend910b"),
         ("mb99999ic9999oc9999_ih99kh3", "at most 1073741824"),
         ("ic99999999999oc4_ih6kh3", "9 digits"),
-        (f"--dir=FWD_B {_PLAIN}", "no gradient"),
+        (f"--dir=FWD_B {_PLAIN}", "it accepts gradients"),
         (f"--dt=s8:s8:s32 {_PLAIN}", "'s8'"),
         (f"--dt=f64 {_PLAIN}", "no 2-D convolution in DOUBLE"),
         (f"--dt=f32:f32 {_PLAIN}", "src:wei:dst"),
@@ -230,7 +230,7 @@ def test_a_gradient_that_the_page_has_in_another_dtype_is_refused_on_a_product()
     (refused,) = read_benchdnn(f"--dir=BWD_W --dt=bf16 --bia-dt=f32 {_PLAIN}").refused
 
     assert refused.reason == (
-        "ascend910b rejects the call: grad_bias: given dtype FLOAT, allowed dtype BF16"
+        "ascend910b rejects the call: grad_bias does not accept dtype FLOAT; it accepts dtype BF16."
     )
 
 

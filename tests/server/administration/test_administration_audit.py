@@ -45,8 +45,8 @@ async def test_every_call_is_in_the_audit_with_caller_and_subject(
                 f"tenant=lab principal=ci scopes=operate,metrics key={key.key.id}",
             ),
             ("ListTenants", "OK", ""),
-            ("GetTenant", missing, "tenant: given mill, allowed the name of a tenant"),
-            ("CreateTenant", wrong, f"tenant: given Bad name, allowed {name}"),
+            ("GetTenant", missing, "There is no tenant 'mill'; use the name of a tenant."),
+            ("CreateTenant", wrong, f"tenant does not accept Bad name; it accepts {name}."),
             ("ListAudit", "OK", "tenant=lab limit=3"),
         ]
     )

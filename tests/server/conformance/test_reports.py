@@ -66,7 +66,7 @@ def test_a_verdict_on_what_passed_is_not_kept() -> None:
         ({"seed": -1}, "seed"),
         ({"digest": "sha256:00"}, "digest"),
         ({"digest": f"{REPORT.digest}\n"}, "digest"),
-        ({"results": ()}, "results: given none, allowed 1 to 20000"),
+        ({"results": ()}, "results does not accept none; it accepts 1 to 20000"),
         ({"results": (PASSED, FAILED, PASSED)}, "each case once"),
     ],
 )

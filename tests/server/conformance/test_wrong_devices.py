@@ -129,15 +129,16 @@ async def test_bits_that_differ_between_equal_calls_are_found_where_calls_repeat
     assert counts(once) == {"PASSED": 1}, "the third call is right"
 
 
-async def test_a_case_that_kills_its_workers_is_an_error_and_the_next_one_runs(
+async def test_cases_that_kill_their_workers_are_errors_and_the_next_ones_run(
     bench: Bench,
 ) -> None:
     run = await bench.ended("deadly", "plain")
     assert run.state == "ENDED"
-    assert counts(run)["ERROR"] == 1
-    (result,) = (await bench.results(run, "ERROR")).results
-    assert result.case == plain("conv2d_backprop_filter").id
-    assert "2 workers died under it" in result.reason
+    killed = (await bench.results(run, "ERROR")).results
+    assert plain("conv2d_backprop_filter").id in [one.case for one in killed]
+    for result in killed:
+        assert result.case.startswith("conv2d_backprop_filter.")
+        assert "2 workers died under it" in result.reason
     assert counts(run)["PASSED"] > 0, "convolution_backward is right"
 
 
@@ -156,4 +157,4 @@ async def test_the_history_of_a_target_reports_the_outcome_of_each_run(bench: Be
     found = [counts(run) for run in (skipped, nowhere, failed)]
     assert found == [{"SKIPPED": 1}, {"UNIMPLEMENTED": 1}, {"FAILED": 1}]
     (result,) = (await bench.results(skipped)).results
-    assert f"elements of a tensor, allowed {ELEMENTS}" in result.reason
+    assert f"elements of a tensor, and {ELEMENTS} are the limit" in result.reason

@@ -46,7 +46,7 @@ def test_a_quota_is_for_all_holders_together() -> None:
     with pytest.raises(QuotaExceeded) as refused:
         one.check(1)
     assert refused.value.message == (
-        "buffers: given 1 beside 3 in use, allowed 3 by the quota of tenant ours"
+        "Buffer quota of tenant ours used up (3 of 3). Free one first."
     )
     assert (refused.value.limit, refused.value.use, refused.value.retry_after_s) == (3, 3, 1.0)
     other.update(0)
@@ -81,7 +81,7 @@ def test_bytes_in_flight_are_released_when_the_copy_fails() -> None:
         with account.in_flight(size_bytes):
             copy(size_bytes)
 
-    with pytest.raises(QuotaExceeded, match="given 4 beside 8 in use, allowed 10"):
+    with pytest.raises(QuotaExceeded, match="4 bytes beside 8 in use, of 10"):
         copy(4)
     assert account.use(Resource.BYTES_IN_FLIGHT) == 0
 
@@ -140,8 +140,7 @@ def test_a_day_of_device_time_is_used_up_until_midnight() -> None:
     with pytest.raises(QuotaExceeded) as refused:
         account.check_device_time()
     assert refused.value.message == (
-        "device_seconds_per_day: given another call beside 2.25 in use, "
-        "allowed 2 by the quota of tenant ours"
+        "Device time of tenant ours used up today: 2.25 of 2 s. Retry in 12 h."
     )
     assert refused.value.retry_after_s == 12 * HOUR_S
     now += 12 * HOUR_S

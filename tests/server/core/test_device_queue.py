@@ -90,7 +90,7 @@ async def test_without_a_wait_a_taken_device_is_refused_with_the_reason(
     await clients.service.open_session(LAB)
     refusal = await refused(clients.service.open_session(LAB))
     assert isinstance(refusal, LimitExceeded)
-    assert "beside ascend910b-0: 1 sessions, its limit" in refusal.message
+    assert "wait for ascend910b-0: 1 sessions, its limit" in refusal.message
     clients.devices[0].ready = False
     assert isinstance(await refused(clients.service.open_session(LAB)), Unavailable)
 
@@ -123,12 +123,12 @@ async def test_the_queue_is_bounded_for_each_tenant_and_in_all(clients: WaitingC
     waiting = [clients.requests() for _ in range(LIMITS.tenant_waiting_limit)]
     await asyncio.sleep(TURN)
     refusal = await refused(clients.service.open_session(LAB, WAITS))
-    assert "each tenant's limit, allowed 4" in refusal.message
+    assert "4 session requests wait already, each tenant's limit" in refusal.message
     waiting += [clients.requests(who=MILL) for _ in range(2)]
     await asyncio.sleep(TURN)
     refusal = await refused(clients.service.open_session(LOCAL, WAITS))
     assert isinstance(refusal, LimitExceeded)
-    assert "the service's limit, allowed 6" in refusal.message
+    assert "6 session requests wait already, the service's limit" in refusal.message
     waiting.pop().cancel()
     await asyncio.sleep(TURN)
     waiting.append(clients.requests(who=LOCAL))
@@ -198,7 +198,7 @@ async def test_a_wait_ends_at_its_deadline_and_reports_the_position(
     await asyncio.sleep(9 + TURN)
     with pytest.raises(WaitTimedOut) as timeout:
         await second
-    assert "after 9 s the request is at position 2, waiting for ascend910b-0: 1 sessions" in (
+    assert "after 9 s the request is at position 2 and waits for ascend910b-0: 1 sessions" in (
         timeout.value.message
     )
     assert not first.done()

@@ -66,7 +66,7 @@ async def test_an_idle_session_ends_despite_its_heartbeat(
     assert not draining.done()
     await asyncio.sleep(LITTLE_S * 1.5)
     await draining
-    with pytest.raises(HandleNotFound, match="which ended: the service drains") as refused:
+    with pytest.raises(HandleNotFound, match="has ended: the service drains") as refused:
         caller.service.keep_alive(LOCAL, caller.name)
     assert not refused.value.ended, "its client opens it again elsewhere, or after the restart"
 

@@ -87,7 +87,7 @@ async def test_an_exclusive_session_ends_by_itself_and_its_owner_alone_gets_the_
     for who, names_the_reason in ((LAB, True), (MILL, False)):
         refusal = await refused(clients.service.run(who, opened.session, c.QueryStream()))
         assert isinstance(refusal, HandleNotFound)
-        reason = "which ended: it had its device alone for 60 s, as was granted"
+        reason = "has ended: it had its device alone for 60 s, as was granted"
         assert (reason in refusal.message) is names_the_reason
     assert (await clients.service.open_session(LAB)).session
     await clients.end()

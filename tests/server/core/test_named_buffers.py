@@ -67,7 +67,7 @@ async def test_a_small_buffer_is_refused_in_phase_one(caller: Caller, names: Nam
     names(await caller.buffer(SCRATCH_BYTES - 1))
     error = await refused_plan(caller)
     assert is_invalid(error)
-    assert "1023 bytes, allowed 0 or a buffer of at least 1024" in error.message
+    assert "1023 bytes; it accepts 0 or a buffer of at least 1024" in error.message
 
 
 async def test_a_buffer_that_is_freed_after_phase_one_is_refused_in_phase_two(

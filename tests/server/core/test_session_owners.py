@@ -47,7 +47,7 @@ async def test_a_tenant_sees_its_own_sessions_and_an_admin_sees_all(caller: Call
 
 async def test_only_force_ends_a_session_that_works(caller: Caller) -> None:
     await caller.execute(await caller.plan())
-    with pytest.raises(WrongState, match="works"):
+    with pytest.raises(WrongState, match="has work"):
         await caller.service.release(ADMIN, caller.name[:8], force=False)
     releasing = asyncio.create_task(caller.service.release(ADMIN, caller.name[:8], force=True))
     await asyncio.sleep(1)
@@ -63,7 +63,7 @@ async def test_a_session_without_work_is_released_and_its_owner_alone_gets_the_r
     caller.service.renew_tenants([Tenant(name="lab")])
     await caller.service.release(ADMIN, caller.name[:8], force=False)
     refused = await caller.refused(c.QueryStream())
-    assert "which ended: it was released" in refused.message
+    assert "has ended: it was released" in refused.message
     assert isinstance(refused, HandleNotFound)
     assert refused.ended == "it was released"
     answers: list[str] = []
@@ -77,7 +77,7 @@ async def test_a_session_without_work_is_released_and_its_owner_alone_gets_the_r
 async def test_an_expired_lease_is_reported(caller: Caller) -> None:
     await asyncio.sleep(LIMITS.lease_default_s + 1)
     message = (await caller.refused(c.QueryStream())).message
-    assert "which ended: no call within its lease of 30 s" in message
+    assert "has ended: no call within its lease of 30 s" in message
 
 
 async def test_records_of_ended_sessions_are_bounded(caller: Caller) -> None:
@@ -85,4 +85,4 @@ async def test_records_of_ended_sessions_are_bounded(caller: Caller) -> None:
     for _ in range(LIMITS.sessions_limit):
         opened = await caller.service.open_session(LOCAL)
         await caller.service.close_session(LOCAL, opened.session)
-    assert "ended" not in (await caller.refused(c.QueryStream())).message
+    assert "released" not in (await caller.refused(c.QueryStream())).message

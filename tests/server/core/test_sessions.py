@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from opserve_kernels.description import describe
+from opserve_kernels.errors import VALUE_CHARACTERS
 from opserve_kernels.operator import Operator
 from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.registry import OPERATORS
@@ -71,10 +72,16 @@ async def test_a_session_takes_the_vendors_spellings_of_a_profile(
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [
-        ("Ascend310P3", r"given Ascend310P3 \(known, but not served here\), allowed ascend910b"),
-        ("tpu", r"given tpu \(not known\), allowed ascend910b"),
-        ("x" * 1000, f"given {'x' * LIMITS.name_length_limit} "),
-        ("Ascend950DT", r"given Ascend950DT \(whose rules are known only in part\)"),
+        (
+            "Ascend310P3",
+            r"does not accept Ascend310P3 \(known, but not served here\); it accepts ascend910b",
+        ),
+        ("tpu", r"does not accept tpu \(not known\); it accepts ascend910b"),
+        (
+            "x" * 1000,
+            f"does not accept {'x' * min(LIMITS.name_length_limit, VALUE_CHARACTERS - 1)}",
+        ),
+        ("Ascend950DT", r"does not accept Ascend950DT \(whose rules are known only in part\)"),
     ],
 )
 async def test_a_profile_that_is_not_here_is_refused_by_name(
@@ -96,7 +103,7 @@ async def test_an_operator_that_a_profile_lacks_is_refused_with_those_that_have_
     assert refusal.status is Status.ACL_ERROR_API_NOT_SUPPORT
     assert refusal.allowed == ", ".join(OPERATORS["deconv_grad_filter"].support)
     assert refusal.given == "ascend910b"
-    assert "given profile ascend910b (the default), allowed ft78ne" in refusal.message
+    assert "does not run on ascend910b (the default): use one of ft78ne" in refusal.message
 
 
 def test_an_operator_of_aclnn_that_a_product_lacks_is_an_invalid_parameter() -> None:
@@ -368,7 +375,7 @@ async def test_requests_under_way_are_bounded_and_end_with_the_session(caller: C
         for i in range(LIMITS.request_ids_limit)
     ]
     await asyncio.sleep(1)
-    with pytest.raises(LimitExceeded, match="under way"):
+    with pytest.raises(LimitExceeded, match="requests with an id are in progress"):
         await caller.service.run(LOCAL, caller.name, c.QueryStream(), request_id="one more")
     closing = asyncio.create_task(caller.service.close_session(LOCAL, caller.name))
     await asyncio.sleep(1)

@@ -71,7 +71,9 @@ async def test_a_message_of_too_many_values_is_refused_before_it_is_parsed(
     def parsed(_: bytes) -> None:
         pytest.fail("it was parsed")
 
-    with pytest.raises(InvalidArgument, match=f"message: given more, allowed at most {2**17}"):
+    with pytest.raises(
+        InvalidArgument, match=f"message does not accept more; it accepts at most {2**17}"
+    ):
         await message_in(form, parsed, data)
 
 

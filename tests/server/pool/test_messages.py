@@ -82,7 +82,7 @@ def test_a_call_with_too_many_parameters_is_refused() -> None:
         tensors=(),
         workspace=None,
     )
-    with pytest.raises(FrameError, match="6145 parameters, allowed 6144"):
+    with pytest.raises(FrameError, match="6145 parameters, above 6144"):
         encode(Run(1, Flow(1, 1), call), OPERATORS)
 
 

@@ -280,7 +280,9 @@ def test_tenants_never_have_the_connections_that_are_kept_for_probes(peers: str,
         _, wires = of_peers(peers, of_address=4, in_all=6)
         for wire in wires[:most]:
             serve_tenant(wire)
-        with pytest.raises(LimitExceeded, match="probes") as refusal:
+        with pytest.raises(
+            LimitExceeded, match="connections with calls of tenants, its limit"
+        ) as refusal:
             serve_tenant(wires[most])
         assert refusal.value.parameter == "connections"
 

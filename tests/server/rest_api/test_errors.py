@@ -81,7 +81,9 @@ async def test_an_unforeseen_error_reveals_nothing(
     service.error = KeyError("secret")
     response = await client.post(f"{S}/streams")
     assert response.status_code == 500
-    assert (response.json()["code"], response.json()["detail"]) == (500000, "internal error")
+    request_id = response.headers["x-request-id"]
+    message = f"The service failed: report the request id {request_id} to its administrator."
+    assert (response.json()["code"], response.json()["detail"]) == (500000, message)
     assert response.json()["reason"] == "ACL_ERROR_INTERNAL_ERROR"
     assert "secret" not in response.text
     (record,) = [record for record in caplog.records if record.exc_info]
@@ -235,7 +237,7 @@ async def test_a_body_of_another_form_is_refused_by_name(
 @pytest.mark.parametrize(
     ("path", "body", "allowed"),
     [
-        (f"{S}/streams", '{"strem": 1}', "the fields stream"),
+        (f"{S}/streams", '{"strem": 1}', "the fields stream; did you mean stream?"),
         ("/v1/sessions", '{"profile": 1}', "a string"),
         ("/v1/sessions", '{"lease_s": "1"}', "a number"),
         ("/v1/sessions", "[]", "an object"),
@@ -280,9 +282,10 @@ async def test_allowed_values_are_stated_in_words_of_the_service(
     assert response.status_code == 400, response.text
     problem = response.json()
     assert problem["allowed"] == allowed
-    assert problem["detail"] == (
-        f"{problem['parameter']}: given {problem['given']}, allowed {allowed}"
-    )
+    given = problem["given"]
+    fault = "is missing" if given == "nothing" else f"does not accept {given}"
+    sentence = f"{problem['parameter']} {fault}; it accepts {allowed}"
+    assert problem["detail"] == (sentence if sentence.endswith("?") else f"{sentence}.")
 
 
 async def test_every_fault_of_a_form_has_a_distinct_message(client: httpx2.AsyncClient) -> None:

@@ -105,7 +105,7 @@ async def test_names_of_a_tenant_are_limited(store: Store) -> None:
     await store.runs.begin(RUN, kept=5)
     await store.runs.baselines.set("lab", named("one", RUN), limit=1)
     await store.runs.baselines.set("lab", named("one", RUN), limit=1)
-    with pytest.raises(LimitExceeded, match="baseline: given another beside 1, allowed 1"):
+    with pytest.raises(LimitExceeded, match="has 1 baselines, and the limit is 1: delete one"):
         await store.runs.baselines.set("lab", named("two", RUN), limit=1)
 
 

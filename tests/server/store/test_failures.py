@@ -30,7 +30,7 @@ async def hasty_store(url: str) -> AsyncGenerator[Store]:
 
 def check_message(error: StoreUnavailable, log: pytest.LogCaptureFixture) -> None:
     """Neither the error nor the log has SQL or values, and the log has the cause."""
-    assert error.message == "store: given no answer, allowed a later try"
+    assert error.message == "The database of tenants and keys does not answer: retry later."
     assert error.__suppress_context__
     (record,) = [found for found in log.records if found.name.startswith("opserve_server.store")]
     assert (record.levelno, record.exc_info) == (logging.ERROR, None)
@@ -102,13 +102,13 @@ async def test_a_restarted_server_is_found_again(
     "place", ["/none?host=/nowhere", "127.0.0.1:1/none", "127.0.0.1:port/none", "[/none"]
 )
 async def test_an_unreachable_server_is_reported_without_its_password(place: str) -> None:
-    with pytest.raises(SettingRefused, match=r"store_url: postgresql://.* cannot be used: ") as no:
+    with pytest.raises(SettingRefused, match=r"store_url postgresql://.* cannot be used: ") as no:
         async with open_store(
             f"postgresql://me:{PASSWORD}@{place}", timeout_s=5.0, connections_limit=1
         ):
             pass
     assert PASSWORD not in str(no.value)
-    assert str(no.value).endswith("set by OPSERVE_STORE_URL")
+    assert str(no.value).endswith("Set it by OPSERVE_STORE_URL.")
     assert no.value.__suppress_context__
 
 

@@ -89,7 +89,7 @@ async def test_a_store_of_a_later_opserve_is_refused_and_untouched(url: str) -> 
     engine = engine_of(url)
     async with engine.begin() as connection:
         await connection.exec_driver_sql("UPDATE opserve_revision SET version_num = '9999'")
-    message = r"store_url: .* has revision 9999 of a later opserve; this opserve supports 0001 to "
+    message = r"store_url .* has revision 9999 of a later opserve; this opserve supports 0001 to "
     with pytest.raises(SettingRefused, match=message):
         async with open_store(url, timeout_s=5.0, connections_limit=1):
             pass

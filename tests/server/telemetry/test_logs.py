@@ -65,7 +65,7 @@ async def test_a_call_is_one_line_at_debug_with_what_is_known_of_it(
 
 async def test_a_refusal_is_a_line_at_info_by_both_apis(apis: Apis, lines: io.StringIO) -> None:
     status = Status.ACL_ERROR_RT_PARAM_INVALID
-    message = "x: given 1, allowed 2"
+    message = "x does not accept 1; it accepts 2"
     apis.service.error = InvalidArgument(status, message, parameter="x", given=1, allowed=2)
     with pytest.raises(grpc.aio.AioRpcError):
         await MemoryServiceStub(apis.grpc).Free(FreeRequest(session=SESSION))

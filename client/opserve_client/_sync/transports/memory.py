@@ -80,5 +80,5 @@ class MemoryTransport(Transport):
 
 def _answer(message: Message, kind: type[ResponseT]) -> ResponseT:
     if not isinstance(message, kind):
-        raise TypeError(f"handler: given {type(message).__name__}, allowed {kind.__name__}")
+        raise TypeError(f"The handler returned {type(message).__name__}, not {kind.__name__}.")
     return message

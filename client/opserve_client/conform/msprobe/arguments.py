@@ -6,6 +6,7 @@ from typing import cast
 
 from opserve_kernels.cases.calls import Row
 from opserve_kernels.cases.readers.read import Inexpressible
+from opserve_kernels.errors import rejection
 
 _CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _TRANSPOSED = (
@@ -92,7 +93,7 @@ class Arguments:
             entries = [default]
         numbers = tuple(one for one in entries if isinstance(one, int))
         if len(numbers) != len(entries) or len(numbers) not in {1, axes}:
-            raise Inexpressible(f"{name}: given {_shown(entries)}, allowed {axes} integers")
+            raise Inexpressible(rejection(name, given=_shown(entries), allowed=f"{axes} integers"))
         return numbers if len(numbers) == axes else numbers * axes
 
     def integer(self, name: str, default: int) -> int:
@@ -124,8 +125,11 @@ def arguments_of(parameters: tuple[str, ...], entry: Mapping[str, object]) -> Ar
     """
     values = _list(entry.get("input_args", []))
     if len(values) > len(parameters):
-        given, allowed = len(values), len(parameters)
-        raise Inexpressible(f"input_args: given {given} arguments, allowed at most {allowed}")
+        raise Inexpressible(
+            rejection(
+                "input_args", given=f"{len(values)} arguments", allowed=f"at most {len(parameters)}"
+            )
+        )
     named = {
         **dict(zip(parameters, values, strict=False)),
         **_object(entry.get("input_kwargs", {})),

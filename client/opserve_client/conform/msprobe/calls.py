@@ -20,6 +20,7 @@ from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.readers.read import Inexpressible, Request, case_from, dtype_named
 from opserve_kernels.cases.reading import STORAGE_ELEMENTS
 from opserve_kernels.cases.supported import supported
+from opserve_kernels.errors import rejection
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall, Mask
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.tensor import DataType
@@ -105,16 +106,18 @@ def _convolution(
     image, weight = inputs["input"].shape, inputs["weight"].shape
     axes = len(weight) - 2
     if not 1 <= axes <= _MOST_AXES or len(image) != len(weight):
-        raise Inexpressible(
-            f"input: given {len(image)} dimensions, allowed those of weight, {len(weight)}"
-        )
+        wanted = f"{len(weight)}, as weight"
+        raise Inexpressible(rejection("input", given=f"{len(image)} dimensions", allowed=wanted))
     if not any(mask):
         raise Inexpressible("no argument needs a gradient")
     transposed = "transpose" in function or given.flag("transposed")
     groups = given.integer("groups", 1)
     channels = weight[0] if transposed else weight[1] * groups
     if groups < 1 or channels != image[1]:
-        raise Inexpressible(f"groups: given {groups} for {image[1]} channels and {list(weight)}")
+        given_groups = f"{groups} for {image[1]} channels"
+        raise Inexpressible(
+            rejection("groups", given=given_groups, allowed=f"those of {list(weight)}")
+        )
     call = ConvolutionCall(
         input=image,
         weight=weight,
@@ -128,9 +131,8 @@ def _convolution(
         dtypes=(_dtype(gradient), _dtype(inputs["input"]), _dtype(inputs["weight"])),
     )
     if call.output != gradient.shape:
-        raise Inexpressible(
-            f"grad_output: given the shape {list(gradient.shape)}, allowed {list(call.output)}"
-        )
+        shape = f"the shape {list(gradient.shape)}"
+        raise Inexpressible(rejection("grad_output", given=shape, allowed=list(call.output)))
     return RecordedCase(case=case_from(Request(call=call, setting=setting)), inputs=inputs)
 
 
@@ -147,10 +149,14 @@ def _padding(given: Arguments, kernel: Row) -> Row:
                 for apart, taps in zip(given.row("dilation", len(kernel), 1), kernel, strict=True)
             ]
             if any(reach % 2 for reach in reaches):
-                raise Inexpressible("padding: 'same' differs by side, allowed equal sides")
+                raise Inexpressible(
+                    "padding 'same' differs by side here; only equal sides are supported."
+                )
             return tuple(reach // 2 for reach in reaches)
         case other:
-            raise Inexpressible(f"padding: given {other[:64]!r}, allowed integers, same or valid")
+            raise Inexpressible(
+                rejection("padding", given=repr(other[:64]), allowed="integers, same, valid")
+            )
 
 
 def _fold(given: Arguments, columns: Recorded, setting: Setting) -> RecordedCase:
@@ -180,7 +186,7 @@ def _folded(
     if min(*rows["stride"], *rows["dilation"], *kernel) < 1 or min(rows["padding"]) < 0:
         raise Inexpressible("kernel_size, stride, padding or dilation is out of range")
     if len(out) not in {_PLANE + 1, _PLANE + 2} or not 0 < prod(out) <= STORAGE_ELEMENTS:
-        raise Inexpressible(f"the image has the shape {list(out)}, allowed (N,) C, H, W")
+        raise Inexpressible(f"the image has the shape {list(out)}; only (N,) C, H, W is supported.")
     dtype = _dtype(columns)
     call = FoldCall(out=out, kernel=kernel, dtypes=(dtype, dtype), **rows)
     case = supported(call.case(setting))
@@ -188,7 +194,9 @@ def _folded(
         raise Inexpressible(f"{setting.profile} does not sum columns in {dtype}")
     if case.tensors["grad_output"].shape != columns.shape:
         allowed = list(case.tensors["grad_output"].shape)
-        raise Inexpressible(f"columns: given the shape {list(columns.shape)}, allowed {allowed}")
+        raise Inexpressible(
+            rejection("columns", given=f"the shape {list(columns.shape)}", allowed=allowed)
+        )
     return RecordedCase(case=case, inputs={"grad_output": columns})
 
 

@@ -40,7 +40,8 @@ class CommandTarget:
         self._words, self._timeout_s = shlex.split(command), timeout_s
         if not self._words or not any("{out}" in word for word in self._words):
             raise InfrastructureError(
-                f"target: given cmd:{command}, allowed a program with {{out}} among its words"
+                f"target cmd:{command} has no {{out}} among its words: add the place of its "
+                "outputs."
             )
 
     async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:

@@ -16,6 +16,7 @@ from opserve_client.errors import OpserveError, SessionLost, is_transient
 from opserve_client.recovery import RECOVERY_S, recovery_pauses_s
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Missing, Outcome
+from opserve_kernels.errors import rejection
 from opserve_kernels.status import Status
 from opserve_kernels.verdict.judge_case import Arrays
 
@@ -147,4 +148,6 @@ def _check_profile(client: Client, profile: str) -> None:
     except OpserveError as error:
         raise InfrastructureError(f"target: {error}") from error
     if profile not in served:
-        raise InfrastructureError(f"target: given profile {profile}, allowed {', '.join(served)}")
+        raise InfrastructureError(
+            rejection("target", given=f"profile {profile}", allowed=", ".join(served))
+        )

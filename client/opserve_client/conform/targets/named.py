@@ -11,6 +11,7 @@ from opserve_client.conform.targets.device import DeviceTarget, SessionOptions
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import FunctionTarget, check_module, function_at
 from opserve_client.conform.targets.target import ClosableTarget, InfrastructureError
+from opserve_kernels.errors import rejection
 
 SERVICE_UNDER_TEST = "opserve"
 """Target name of the devices of the service that computes expected values."""
@@ -92,7 +93,7 @@ def _path_of(name: str) -> str:
     """Returns the module and the function of a target."""
     path = BUILT_IN_TARGETS.get(name, name)
     if not all(path.partition(":")):
-        raise InfrastructureError(f"target: given {name}, allowed {FORMS}")
+        raise InfrastructureError(rejection("target", given=name, allowed=FORMS))
     return path
 
 

@@ -18,6 +18,7 @@ from opserve_kernels.cases.readers.read import (
     read_lines,
 )
 from opserve_kernels.cases.suite import CASES_LIMIT
+from opserve_kernels.errors import rejection
 from opserve_kernels.operators.convolution_backward.cases.calls import (
     EVERY_GRADIENT,
     ConvolutionCall,
@@ -150,7 +151,9 @@ def _mask(direction: str, bias: str) -> Mask:
     """The gradients of a direction; a bias's dtype adds its own to that of the weight."""
     if direction.upper() not in _DIRECTIONS:
         allowed = ", ".join(name for name in _DIRECTIONS if name)
-        raise Inexpressible(f"--dir={direction[:32]} is no gradient, allowed {allowed}")
+        raise Inexpressible(
+            rejection("--dir", given=direction[:32], allowed=f"gradients: {allowed}")
+        )
     to_input, to_weight, to_bias = _DIRECTIONS[direction.upper()]
     return to_input, to_weight, to_bias or (to_weight and bias not in _NO_BIAS)
 
@@ -159,7 +162,7 @@ def _in_dtypes(call: ConvolutionCall, text: str, bias: str) -> ConvolutionCall:
     """Src, wei and dst, or one dtype for all; a gradient has the dtype of its operand."""
     names = (text or "f32").split(":")
     if len(names) not in {1, 3}:
-        raise Inexpressible(f"--dt={text[:32]}, allowed one dtype or src:wei:dst")
+        raise Inexpressible(rejection("--dt", given=text[:32], allowed="one dtype or src:wei:dst"))
     source, weight, output = (dtype_named(name.lower(), _DTYPES) for name in (names * 3)[:3])
     sums = output if bias in _NO_BIAS else dtype_named(bias.lower(), _DTYPES)
     return replace(call, dtypes=(output, source, weight), results=(source, weight, sums))

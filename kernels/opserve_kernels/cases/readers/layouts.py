@@ -29,7 +29,8 @@ def steps_of(geometry: Geometry, operand: str, *, tag: str, strides: str) -> Row
         given = strides.split("x")
         if len(given) != len(sizes) or any(step.startswith("-") for step in given):
             message = (
-                f"given {strides[:32]!r}, allowed one of 0 or more for each of {len(sizes)} axes"
+                f"strides {strides[:32]!r} need a number of 0 or more for each of {len(sizes)} "
+                "axes."
             )
             raise Inexpressible(f"--strides: {message}")
         steps = tuple(integer(step, "--strides") for step in given)

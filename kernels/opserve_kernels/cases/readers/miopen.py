@@ -14,6 +14,7 @@ from opserve_kernels.cases.readers.read import (
     read_lines,
 )
 from opserve_kernels.cases.suite import CASES_LIMIT
+from opserve_kernels.errors import rejection
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall, Mask
 from opserve_kernels.tensor import DataType
 
@@ -76,7 +77,9 @@ def _requests(line: str, setting: Setting) -> Iterator[Request]:
         words = words[1:]
     if not words or words[0] not in _PROGRAMS:
         program = words[0] if words else ""
-        raise Inexpressible(f"program {program[:32]!r}, allowed {', '.join(_PROGRAMS)}")
+        raise Inexpressible(
+            rejection("program", given=repr(program[:32]), allowed=", ".join(_PROGRAMS))
+        )
     options = _options(words[1:])
     call = _call(options, _PROGRAMS[words[0]])
     strides: dict[str, Row] = {}
@@ -145,7 +148,7 @@ def _row(options: Mapping[str, str], name: str, axes: int, *, least: int = 0) ->
     names = [f"{name}_{axis}" for axis in _AXES[-axes:]]
     found = tuple(integer(options[one], one) for one in names)
     if min(found) < least:
-        raise Inexpressible(f"{name}: given {list(found)}, allowed at least {least}")
+        raise Inexpressible(rejection(name, given=list(found), allowed=f"at least {least}"))
     return found
 
 
@@ -168,7 +171,9 @@ def _padding(options: Mapping[str, str], axes: int) -> Row:
                 for taps, step, size in zip(kernel, steps, sizes, strict=True)
             )
         case other:
-            raise Inexpressible(f"pad_mode {other[:32]!r}, allowed default, same and valid")
+            raise Inexpressible(
+                rejection("pad_mode", given=repr(other[:32]), allowed="default, same and valid")
+            )
 
 
 def _mask(options: Mapping[str, str]) -> Mask:
@@ -185,4 +190,5 @@ def _is_channels_last(option: str, layout: str) -> bool:
         return False
     if layout in {"NHWC", "NDHWC"}:
         return True
-    raise Inexpressible(f"{option} {layout[:32]!r}, allowed NCHW, NCDHW, NHWC and NDHWC")
+    allowed = "NCHW, NCDHW, NHWC and NDHWC"
+    raise Inexpressible(rejection(option, given=repr(layout[:32]), allowed=allowed))

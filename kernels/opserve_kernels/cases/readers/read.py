@@ -11,7 +11,7 @@ from opserve_kernels.cases.reading import LINE_CHARACTERS, STORAGE_ELEMENTS, TEX
 from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suite import CASES_LIMIT
 from opserve_kernels.cases.supported import supported
-from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.errors import InvalidArgument, rejection
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.convolution_backward.plan import plan
@@ -110,7 +110,9 @@ def integer(text: str, name: str) -> int:
     """An integer of a line."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS:
-        raise Inexpressible(f"{name}: given {text[:32]!r}, allowed an integer of {_DIGITS} digits")
+        raise Inexpressible(
+            rejection(name, given=repr(text[:32]), allowed=f"an integer of {_DIGITS} digits")
+        )
     return int(text)
 
 
@@ -175,5 +177,5 @@ def layouts_of(call: ConvolutionCall, strides: Mapping[str, Row]) -> dict[str, L
 def dtype_named(name: str, names: Mapping[str, DataType]) -> DataType:
     """The dtype with a name."""
     if name not in names:
-        raise Inexpressible(f"dtype {name[:32]!r}, allowed {', '.join(names)}")
+        raise Inexpressible(rejection("dtype", given=repr(name[:32]), allowed=", ".join(names)))
     return names[name]

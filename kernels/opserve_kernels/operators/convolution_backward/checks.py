@@ -46,6 +46,7 @@ from opserve_kernels.tensor import DataType, Format, Tensor
 
 _FORMATS = {3: (Format.ND, Format.NCL), 4: (Format.NCHW,), 5: (Format.NCDHW,)}
 _MASK_LENGTH = 3
+_MASK = "three booleans for grad_input, grad_weight, grad_bias"
 _GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
@@ -90,7 +91,7 @@ def _check_1_nulls(arguments: ConvolutionBackward) -> Call:
         transposed=required("transposed", arguments.transposed),
         output_padding=required("output_padding", arguments.output_padding),
         groups=required("groups", arguments.groups),
-        output_mask=required("output_mask", arguments.output_mask),
+        output_mask=required("output_mask", arguments.output_mask, wanted=_MASK),
         cube_math_type=required("cube_math_type", arguments.cube_math_type),
         grad_input=arguments.grad_input,
         grad_weight=arguments.grad_weight,
@@ -99,7 +100,6 @@ def _check_1_nulls(arguments: ConvolutionBackward) -> Call:
     if len(call.output_mask) != _MASK_LENGTH:
         raise InvalidArgument(
             Status.ACLNN_ERR_PARAM_NULLPTR,
-            f"output_mask: given {len(call.output_mask)} values, allowed {_MASK_LENGTH}",
             parameter="output_mask",
             given=f"{len(call.output_mask)} values",
             allowed=f"{_MASK_LENGTH} values",
