@@ -52,7 +52,8 @@ def keep_a_device_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 def grant_to_who_is_away(patch: pytest.MonkeyPatch) -> None:
     """A disconnected request is not passed over."""
-    patch.setattr(QueuedRequest, "waits", property(lambda request: not request.granted.done()))
+    not_granted = property(lambda request: not request.granted.done())
+    patch.setattr(QueuedRequest, "can_be_granted", not_granted)
 
 
 def count_all_in_the_line(patch: pytest.MonkeyPatch) -> None:
@@ -60,7 +61,8 @@ def count_all_in_the_line(patch: pytest.MonkeyPatch) -> None:
     original = DeviceQueue._info
 
     def info(self: DeviceQueue, request: QueuedRequest, capacity: Capacity) -> WaitingInfo:
-        ahead = sum(other.waits and other.order < request.order for other in self._requests)
+        earlier = [other for other in self._requests if other.order < request.order]
+        ahead = sum(other.can_be_granted for other in earlier)
         return replace(original(self, request, capacity), position=ahead + 1)
 
     patch.setattr(DeviceQueue, "_info", info)

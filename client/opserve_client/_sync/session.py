@@ -288,9 +288,9 @@ class Session:
             AclnnError: 161002, opserve has no such dtype or format, or a dimension is negative.
             AclrtError: 207001, out of memory.
         """
-        unplaced = self.tensor(None, shape, dtype, format=format)
+        described = self.tensor(None, shape, dtype, format=format)
         # The service rejects an allocation of 0 bytes, and an empty tensor has 0 bytes.
-        buffer = self.allocate(max(1, span_bytes(unplaced.spec)))
+        buffer = self.allocate(max(1, span_bytes(described.spec)))
         return self.tensor(buffer, shape, dtype, format=format)
 
     def tensor(  # noqa: PLR0913  the arguments of aclCreateTensor
@@ -414,9 +414,9 @@ class Session:
         self._closed = True
 
     def _can_repeat(self, call: OperatorCall[Any]) -> bool:
-        ends = self._closed or self._connection.closed or self._opener is None
+        is_closing = self._closed or self._connection.closed or self._opener is None
         was_ended = self._calls.lost is not None and not is_transient(self._calls.lost)
-        return not (ends or was_ended) and is_repeatable(call)
+        return not (is_closing or was_ended) and is_repeatable(call)
 
     def _reopen(self, lost: SessionCalls) -> None:
         """Opens a new session, once for all calls that found the old one lost."""

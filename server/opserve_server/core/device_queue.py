@@ -62,7 +62,7 @@ class QueuedRequest:
         return self.account.tenant.name
 
     @property
-    def waits(self) -> bool:
+    def can_be_granted(self) -> bool:
         """Whether the request can be granted a device."""
         return not self.disconnected and not self.granted.done()
 
@@ -95,11 +95,11 @@ class DeviceQueue:
         self._loop_stalls = loop_stalls
         self._requests: list[QueuedRequest] = []
         self._numbers = count()
-        self._callers: Counter[RequestKey] = Counter()
+        self._waiting_calls: Counter[RequestKey] = Counter()
         self._poll_timer: asyncio.TimerHandle | None = None
 
     @property
-    def waits(self) -> bool:
+    def has_requests(self) -> bool:
         """Whether requests wait."""
         return bool(self._requests)
 
@@ -137,7 +137,7 @@ class DeviceQueue:
         capacity = self._capacity()
         # In queue order: a request takes or reserves capacity before any later one is considered.
         # The list is copied, since an error of `_grant` can complete a request.
-        for request in [request for request in self._requests if request.waits]:
+        for request in [request for request in self._requests if request.can_be_granted]:
             device = capacity.device_for(request.requirements)
             if device is None:
                 capacity.reserve(request.requirements, tenant=request.tenant)
@@ -153,16 +153,16 @@ class DeviceQueue:
         can still be granted; after an error, such as a broken connection, it is passed over.
         """
         # Counted, since a retry may connect before the previous connection has ended.
-        self._callers[key] += 1
+        self._waiting_calls[key] += 1
         self._note_reconnection(self._request_of(key))
         disconnected = True
         try:
             yield
             disconnected = False
         finally:
-            self._callers[key] -= 1
-            if not self._callers[key]:
-                del self._callers[key]
+            self._waiting_calls[key] -= 1
+            if not self._waiting_calls[key]:
+                del self._waiting_calls[key]
                 self._await_reconnection(self._request_of(key), disconnected=disconnected)
 
     def infos(self, where: Callable[[QueuedRequest], bool]) -> list[WaitingInfo]:
@@ -174,7 +174,7 @@ class DeviceQueue:
                 continue
             if where(request):
                 found.append(self._info(request, capacity))
-            if request.waits:  # in the same order as advance
+            if request.can_be_granted:  # in the same order as advance
                 capacity.reserve(request.requirements, tenant=request.tenant)
         return found
 
@@ -242,7 +242,7 @@ class DeviceQueue:
         request.timers["deadline"] = loop.call_later(
             request.requirements.wait_s, self._time_out, request
         )
-        if request.key is not None and not self._callers[request.key]:
+        if request.key is not None and not self._waiting_calls[request.key]:
             self._await_reconnection(
                 request, disconnected=True
             )  # the client disconnected before the wait began
@@ -320,7 +320,8 @@ class DeviceQueue:
     def _info(self, request: QueuedRequest, capacity: Capacity) -> WaitingInfo:
         waited_s = asyncio.get_running_loop().time() - request.requested_at
         devices = {device.name for device in request.requirements.devices}
-        ahead = [other for other in self._requests if other.waits and other.order < request.order]
+        earlier = [other for other in self._requests if other.order < request.order]
+        ahead = [other for other in earlier if other.can_be_granted]
         # Only requests that could take one of the same devices delay this one.
         competing = [
             other for other in ahead if any(d.name in devices for d in other.requirements.devices)

@@ -76,7 +76,7 @@ class Sessions:
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.draining = False
         self._loop_stalls = LoopStalls(
-            needed=lambda: bool(self._sessions) or self.device_queue.waits
+            needed=lambda: bool(self._sessions) or self.device_queue.has_requests
         )
         self.device_queue = DeviceQueue(
             limits,

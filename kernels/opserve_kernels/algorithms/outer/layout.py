@@ -88,7 +88,7 @@ class OuterStage(NamedTuple):
 
 
 def line_pitch(pixels: int) -> int:
-    """Distance of two loaded rows of pixels, which does not put them into one set of the cache."""
-    # `_interleave` reads LANES rows together: a distance of a power of two would map them to few
-    # sets.
+    """Distance in memory between two loaded rows of pixels, which is never a power of two."""
+    # `_interleave` reads LANES rows together: at a distance of a power of two they would share few
+    # sets of the cache and evict each other.
     return (pixels // LANES | 1) * LANES + LANES
