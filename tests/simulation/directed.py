@@ -25,7 +25,7 @@ SEARCH = settings(CLEAN, max_examples=1000, print_blob=True)
 """Many more of them; the profile `search` of tests/conftest.py draws new ones."""
 PLANTED = settings(
     CLEAN,
-    max_examples=400,
+    max_examples=4000,
     derandomize=True,
     database=None,
     phases=[Phase.generate],
