@@ -1,5 +1,6 @@
 """Every example of the documentation runs against a real service; curl's where it is there."""
 
+import base64
 import contextlib
 import io
 import json
@@ -35,6 +36,7 @@ STARTS = {"docs/how-to/from-a-laptop.md", "docs/reference/settings.md"}
 SHELL_PAGES = {
     "README.md",
     "docs/how-to/conformance-service.md",
+    "docs/how-to/connect.md",
     "docs/how-to/rest.md",
     "docs/tutorial/first-call.md",
 }
@@ -134,6 +136,14 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
     assert np.load(tmp_path / "out.npz")["out"].tolist() == IMAGE
     bits = np.load(tmp_path / "bf16.npz")["out"]
     assert bits.view(ml_dtypes.bfloat16).astype(np.float32).tolist() == IMAGE
+
+
+@needs_curl
+def test_the_curl_examples_of_the_connect_page_run(service: Addresses, tmp_path: Path) -> None:
+    run_shell(on(service, "".join(blocks("docs/how-to/connect.md", "sh"))), tmp_path)
+    assert np.fromfile(tmp_path / "out.bin", np.float32).reshape(1, 3, 3).tolist() == IMAGE
+    sent = base64.b64encode((tmp_path / "out.bin").read_bytes()).decode()
+    assert f'"data":"{sent}"' in (tmp_path / "stream.txt").read_text()
 
 
 @needs_curl

@@ -1,4 +1,4 @@
-"""Both APIs: bound to their addresses, served, and drained at the end."""
+"""The APIs: bound to their addresses, served, and drained at the end."""
 
 import asyncio
 import contextlib
@@ -19,6 +19,7 @@ from typing_extensions import override
 from opserve_server.addresses import host_and_port
 from opserve_server.administration import Administration
 from opserve_server.conformance.conformance import Conformance
+from opserve_server.connect_api.rpcs import connect_rpcs
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
@@ -176,7 +177,7 @@ def new_rest_app(
     metrics: Metrics,
     settings: Settings,
 ) -> RestApi:
-    """The application of the REST API."""
+    """The application of the HTTP port: the REST API and the Connect API."""
     return rest_app(
         service,
         guard,
@@ -191,6 +192,13 @@ def new_rest_app(
             arrays=settings.run_arrays_limit,
             concurrent_runs=settings.concurrent_runs_limit,
             waiting_runs=settings.tenant_runs_waiting_limit,
+        ),
+        rpcs=connect_rpcs(
+            service,
+            administration,
+            conformance,
+            message_bytes_limit=settings.message_bytes_limit,
+            chunk_bytes_limit=settings.chunk_bytes,
         ),
     )
 

@@ -289,7 +289,7 @@ class Settings(BaseSettings):
     local_request_timeout_s: Seconds = 5.0
     """Time until a connected client of the shared memory must send its request, seconds."""
     tenant_calls_limit: Count = 512
-    """Open calls of one tenant, over both APIs."""
+    """Open calls of one tenant, over all APIs."""
     tenant_bytes_in_flight: Bytes = _GIB
     """bytes_in_flight of a tenant whose quota does not set it; an arriving message counts in
     full."""
@@ -298,7 +298,7 @@ class Settings(BaseSettings):
     unauthenticated_bytes_limit: Bytes = 64 * _MIB
     """Total bytes of arriving messages without a key; one message is always allowed."""
     message_bytes_limit: Bytes = 4 * _MIB
-    """Largest gRPC message, bytes."""
+    """Largest message over gRPC and Connect, bytes."""
     head_bytes_limit: Bytes = 32 * _KIB
     """Path and headers of one REST request, bytes; a single read may exceed it."""
     headers_limit: Count = 100

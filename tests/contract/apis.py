@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from contract.connect_transport import ConnectTransport
 from kernels.samples.sample import Bytes, Sample
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest
@@ -38,6 +39,13 @@ class Refusal:
     allowed: str
 
 
+def client_over(service: Addresses, api: str) -> AsyncClient:
+    """A client over gRPC, REST or Connect."""
+    if api == "Connect":
+        return AsyncClient(transport=ConnectTransport(service.rest))
+    return AsyncClient(service.grpc if api == "gRPC" else service.rest)
+
+
 @asynccontextmanager
 async def every_session(service: Addresses, profile: str) -> AsyncGenerator[dict[str, AnySession]]:
     """A session on a profile for each API and kind of client."""
@@ -49,6 +57,9 @@ async def every_session(service: Addresses, profile: str) -> AsyncGenerator[dict
             client = await stack.enter_async_context(AsyncClient(address))
             opening = client.open_session(profile)
             sessions[f"{api}, async"] = await stack.enter_async_context(opening)
+        over_connect = await stack.enter_async_context(client_over(service, "Connect"))
+        opening = over_connect.open_session(profile)
+        sessions["Connect"] = await stack.enter_async_context(opening)
         yield sessions
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import numpy as np
 import pytest
 
-from contract.apis import Refusal, refusal
+from contract.apis import Refusal, client_over, refusal
 from kernels.cases.suites import smoke
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
@@ -20,10 +20,9 @@ RAN = next(case for case in SUITE.cases if case.operator == "im2col_backward")
 REFUSED = next(case for case in SUITE.cases if case.is_refused)
 
 
-@pytest.fixture(params=["gRPC", "REST"])
+@pytest.fixture(params=["gRPC", "REST", "Connect"])
 async def client(service: Addresses, request: pytest.FixtureRequest) -> AsyncGenerator[AsyncClient]:
-    address = service.grpc if request.param == "gRPC" else service.rest
-    async with AsyncClient(address) as made:
+    async with client_over(service, request.param) as made:
         yield made
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.service_with_keys import empty_store
 from client.conform.sample_results import folded
-from contract.apis import Refusal, refusal
+from contract.apis import Refusal, client_over, refusal
 from opserve.v1.conformance_service_pb2 import (
     CaseResult,
     ReportRunRequest,
@@ -22,7 +22,7 @@ from opserve_client.wire import chunks
 from opserve_kernels.conformance.record import result_of
 
 pytestmark = pytest.mark.system
-APIS = ["gRPC", "REST"]
+APIS = ["gRPC", "REST", "Connect"]
 DIGEST = f"sha256:{'0' * 64}"
 WRONG = result_of(folded().verdict, seconds=0.25)
 
@@ -64,7 +64,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 
 @asynccontextmanager
 async def client_of(service: Addresses, api: str) -> AsyncGenerator[AsyncClient]:
-    async with AsyncClient(service.grpc if api == "gRPC" else service.rest) as made:
+    async with client_over(service, api) as made:
         yield made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contract.apis import Refusal, refusal
+from contract.apis import Refusal, client_over, refusal
 from opserve.v1.conformance_service_pb2 import GetInputsRequest
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
@@ -35,10 +35,9 @@ def definition_of(case: Case, **changes: Any) -> str:
     return json.dumps(line)
 
 
-@pytest.fixture(params=["gRPC", "REST"])
+@pytest.fixture(params=["gRPC", "REST", "Connect"])
 async def client(service: Addresses, request: pytest.FixtureRequest) -> AsyncGenerator[AsyncClient]:
-    address = service.grpc if request.param == "gRPC" else service.rest
-    async with AsyncClient(address) as made:
+    async with client_over(service, request.param) as made:
         yield made
 
 

@@ -1,4 +1,4 @@
-"""A deployment for administrators' tests: a service with a store, both APIs, and clients."""
+"""A deployment for administrators' tests: a service with a store, its APIs, and clients."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
@@ -9,6 +9,7 @@ import grpc
 import httpx2
 import pytest
 
+from contract.connect_transport import ConnectTransport
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.runtime_async import Sleep
 from opserve_client.transports import AsyncRestTransport
@@ -16,6 +17,7 @@ from opserve_server.administration import Administration
 from opserve_server.bootstrap import first_key
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.workers import ConformanceWorkers
+from opserve_server.connect_api.rpcs import connect_rpcs
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import AuditEntry, RefusedCalls
 from opserve_server.core.service import Service
@@ -35,7 +37,7 @@ from server.guards import CALLS, GUESSES
 from server.token_issuer import ISSUER, FixedKeys
 
 NOW = 1_800_000_000.0
-APIS = ("grpc", "rest")
+APIS = ("grpc", "rest", "connect")
 
 
 class Clock:
@@ -69,7 +71,8 @@ class Deployment:
         headers = {"authorization": f"Bearer {key}"}
         base = "http://service.example"
         http = httpx2.AsyncClient(transport=self.rest, base_url=base, headers=headers)
-        return AsyncClient(transport=AsyncRestTransport(base, http=http), sleep=sleep)
+        transport = ConnectTransport if api == "connect" else AsyncRestTransport
+        return AsyncClient(transport=transport(base, http=http), sleep=sleep)
 
     async def audit(self) -> list[AuditEntry]:
         """All entries, the eldest first, refused callers too."""
@@ -116,6 +119,13 @@ async def open_deployment(url: str) -> AsyncGenerator[Deployment]:
 def _apis(
     service: Service, guard: Guard, administration: Administration, conformance: Conformance
 ) -> tuple[RestApi, grpc.aio.Server]:
+    rpcs = connect_rpcs(
+        service,
+        administration,
+        conformance,
+        message_bytes_limit=2**20,
+        chunk_bytes_limit=2**18,
+    )
     app = rest_app(
         service,
         guard,
@@ -125,6 +135,7 @@ def _apis(
         metrics_page=Metrics().page,
         body_bytes_limit=4096,
         run_limits=RUN_LIMITS,
+        rpcs=rpcs,
     )
     server = grpc_server(
         service,

@@ -1,4 +1,4 @@
-"""Both APIs of one service behind a guard with keys, and an enumeration of every entry point."""
+"""The APIs of one service behind a guard with keys, and an enumeration of every entry point."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -12,6 +12,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 
 from opserve_server.administration import Administration
+from opserve_server.connect_api.rpcs import connect_rpcs
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import _FILES, grpc_server
@@ -21,6 +22,7 @@ from opserve_server.rest_api.middleware import service_routes
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
 from server.conformance_service import idle_conformance
+from server.connect_api.frames import framed, parted
 
 REQUEST_ID = "of-this-test"
 RUN_LIMITS = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
@@ -30,7 +32,7 @@ BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode"
 
 @dataclass(frozen=True)
 class EntryPoints:
-    """Both APIs of a service."""
+    """The APIs of a service."""
 
     app: RestApi
     rest: httpx2.AsyncClient
@@ -58,6 +60,25 @@ class EntryPoints:
             return error.code(), packed
         return grpc.StatusCode.OK, b""
 
+    async def connect_answer(
+        self, rpc: MethodDescriptor, request: bytes, key: str | None
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """Code and details of a call; the code is "ok" where it was answered."""
+        path = f"/{rpc.containing_service.full_name}/{rpc.name}"
+        streams = rpc.client_streaming or rpc.server_streaming
+        form = "application/connect+proto" if streams else "application/proto"
+        sent = {"content-type": form, "x-request-id": REQUEST_ID, **headers(key)}
+        content = framed(request) if streams else request
+        answer = await self.rest.post(path, content=content, headers=sent)
+        assert answer.headers["x-request-id"] == REQUEST_ID
+        error: dict[str, Any] = {"code": "ok", "details": []}
+        if streams:
+            assert answer.status_code == 200
+            error = parted(answer.content)[1].get("error", error)
+        elif answer.status_code != 200:
+            error = answer.json()
+        return error["code"], error["details"]
+
     async def rest_answer(self, verb: str, path: str, key: str | None) -> httpx2.Response:
         """The answer of a route, to a call with a body where it takes one."""
         sent = {"x-request-id": REQUEST_ID, **headers(key)}
@@ -74,7 +95,14 @@ class EntryPoints:
 async def open_entry_points(
     service: Service, guard: Guard, metrics: Metrics, run_limits: RunLimits = RUN_LIMITS
 ) -> AsyncGenerator[EntryPoints]:
-    """Both APIs, until the block ends."""
+    """The APIs, until the block ends."""
+    rpcs = connect_rpcs(
+        service,
+        Administration(service, None),
+        idle_conformance(service),
+        message_bytes_limit=2**20,
+        chunk_bytes_limit=2**18,
+    )
     app = rest_app(
         service,
         guard,
@@ -84,6 +112,7 @@ async def open_entry_points(
         metrics_page=metrics.page,
         body_bytes_limit=4096,
         run_limits=run_limits,
+        rpcs=rpcs,
     )
     server = grpc_server(
         service,

@@ -29,6 +29,7 @@ from server.recording import SESSION, RecordingService
 FREE = {"livez", "readyz", "openapi", "docs", "docsFile"}
 """Routes that need no key."""
 REFLECTION: Any = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"].methods[0]
+LIST_DEVICES = next(rpc for rpc in every_rpc() if rpc.name == "ListDevices")
 HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"].methods_by_name["Check"]
 
 
@@ -118,6 +119,41 @@ async def test_no_rpc_is_reached_without_a_key_that_opens_it(
     for opens in (with_keys.lab, with_keys.job):
         code, _ = await entry_points.grpc_answer(next(every_rpc()), b"", opens)
         assert code is grpc.StatusCode.OK
+
+
+async def test_no_rpc_over_connect_is_reached_without_a_key_that_opens_it(
+    entry_points: EntryPoints, with_keys: ServiceWithKeys, service: RecordingService
+) -> None:
+    for rpc in every_rpc():
+        answers = [
+            await entry_points.connect_answer(rpc, b"", key) for key in with_keys.closed.values()
+        ]
+        assert all(answer == answers[0] for answer in answers), rpc.full_name
+        without_key, _ = await entry_points.connect_answer(rpc, b"", None)
+        lacking, _ = await entry_points.connect_answer(rpc, b"", with_keys.metrics)
+        codes = [answers[0][0], without_key, lacking]
+        assert codes == ["unauthenticated", "unauthenticated", "permission_denied"], rpc.full_name
+        for fault, given in with_keys.closed_jobs.items():
+            code, details = await entry_points.connect_answer(rpc, b"", given)
+            assert code == "unauthenticated", (rpc.full_name, fault)
+            assert given not in str(details)
+        assert answers[0][1][0]["debug"]["metadata"]["parameter"] == "authorization"
+    assert untouched(service)
+    for opens in (with_keys.lab, with_keys.job):
+        assert await entry_points.connect_answer(LIST_DEVICES, b"", opens) == ("ok", [])
+
+
+async def test_every_rpc_over_connect_requires_the_scope_of_its_service(
+    entry_points: EntryPoints,
+) -> None:
+    (middleware,) = entry_points.app.user_middleware
+    rpcs: Any = middleware.kwargs["rpcs"]
+    for rpc in every_rpc():
+        found = rpcs[f"/{rpc.containing_service.full_name}/{rpc.name}"]
+        for media_type in ("application/json", "application/connect+proto", "text/plain", ""):
+            assert found(media_type).scope is SCOPES[rpc.containing_service.full_name]
+            assert found(media_type).name == rpc.name
+    assert len(rpcs) == len(list(every_rpc()))
 
 
 async def test_no_route_is_reached_without_a_key_that_opens_it(
@@ -215,6 +251,27 @@ async def test_a_foreign_session_answers_as_none_over_grpc(
         missing = await entry_points.grpc_answer(rpc, other.SerializeToString(), with_keys.lab)
         assert foreign[0] is grpc.StatusCode.NOT_FOUND, rpc.full_name
         assert foreign[1] == missing[1].replace(none.encode(), session.encode()), rpc.full_name
+    alive = await entry_points.rest_answer(
+        "POST", f"/v1/sessions/{session}:keepAlive", with_keys.lab
+    )
+    assert alive.status_code == 200, "the session is still open"
+
+
+async def test_a_foreign_session_answers_as_none_over_connect(
+    shared: tuple[EntryPoints, ServiceWithKeys],
+) -> None:
+    entry_points, with_keys = shared
+    session, none = await opened_by(entry_points, with_keys.lab), "f" * 32
+    for rpc in every_rpc():
+        request, other = request_in(rpc, session), request_in(rpc, none)
+        if request is None or other is None or rpc.client_streaming:
+            continue
+        given, sent = request.SerializeToString(), other.SerializeToString()
+        code, foreign = await entry_points.connect_answer(rpc, given, with_keys.mill)
+        _, missing = await entry_points.connect_answer(rpc, sent, with_keys.lab)
+        assert code == "not_found", rpc.full_name
+        found, expected = ([one["debug"] for one in given] for given in (foreign, missing))
+        assert str(found) == str(expected).replace(none, session), rpc.full_name
     alive = await entry_points.rest_answer(
         "POST", f"/v1/sessions/{session}:keepAlive", with_keys.lab
     )

@@ -24,6 +24,7 @@ from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
 from opserve_server.guard import Guard
 from opserve_server.rest_api.dependencies import requires
+from opserve_server.rest_api.endpoints import NO_RPCS
 from opserve_server.rest_api.middleware import CallMiddleware
 from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.telemetry.metrics import Metrics
@@ -240,7 +241,9 @@ async def test_a_long_answer_over_rest_ends_with_its_key(
 
     app = FastAPI(openapi_url=None)
     app.include_router(router)
-    app.add_middleware(CallMiddleware, routes=app.routes, guard=with_keys.guard, observe=ignore)
+    app.add_middleware(
+        CallMiddleware, routes=app.routes, rpcs=NO_RPCS, guard=with_keys.guard, observe=ignore
+    )
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://service.example") as client:
         answer = await client.get("/long", headers=headers(with_keys.lab))

@@ -18,8 +18,8 @@ class AuditEntry:
         tenant: The caller's tenant; empty where the caller was not authenticated.
         principal: The caller's name within the tenant; empty where the caller was not
             authenticated.
-        face: The API of the call: "grpc", "rest", "local" or "cli"; "service" for changes by the
-            service itself. The wire has this name for it.
+        face: The API of the call: "grpc", "rest", "connect", "local" or "cli"; "service" for
+            changes by the service itself. The wire has this name for it.
         method: The called method.
         outcome: "OK", or the code of the rejection: "UNAUTHENTICATED", "401".
         reason: Reason in words; never a secret.

@@ -82,14 +82,17 @@ class Row:
 
 def rpc_status(error: OpserveError, *, request_id: str) -> RpcStatus:
     """The complete answer to a failed call, as google.rpc.Status."""
-    row = row_of(error)
-    number, _ = row.code.value
+    number, _ = row_of(error).code.value
     status = RpcStatus(code=number, message=shortened(error.message))
-    details = (detail(error) for detail in row.details)
-    for detail in (_error_info(error, request_id), *details):
-        if detail is not None:
-            status.details.add().Pack(detail)
+    for detail in details_of(error, request_id=request_id):
+        status.details.add().Pack(detail)
     return status
+
+
+def details_of(error: OpserveError, *, request_id: str) -> list[Message]:
+    """The details of an error: ErrorInfo, then those of its class."""
+    others = (detail(error) for detail in row_of(error).details)
+    return [_error_info(error, request_id), *(other for other in others if other is not None)]
 
 
 def row_of(error: OpserveError) -> Row:

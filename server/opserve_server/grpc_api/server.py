@@ -1,9 +1,10 @@
 """The gRPC API: opserve's services, health and reflection on one server."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
 from grpc_reflection.v1alpha.reflection import aio as reflection
@@ -69,6 +70,10 @@ _FILES = (
     admin_service_pb2,
     conformance_service_pb2,
 )
+SERVICES: Sequence[ServiceDescriptor] = [
+    described for file in _FILES for described in file.DESCRIPTOR.services_by_name.values()
+]
+"""Opserve's own services."""
 
 
 def grpc_server(  # noqa: PLR0913  # each limit by its name
@@ -92,22 +97,46 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
         ]
     )
     wrapping = WrappingServer(server, guard, service.observe)
-    bulk = bulk_handlers(service, chunk_bytes_limit=chunk_bytes_limit)
-    # Added before the generated methods of the same service: gRPC calls the first match.
-    wrapping.add_registered_method_handlers("opserve.v1.MemoryService", bulk)
-    for name, handlers in command_handlers(service).items():
-        wrapping.add_registered_method_handlers(name, handlers)
-    for add_to, api in _SERVICES:
-        add_to(api(service), wrapping)
-    _add_admin_to(admin_api(administration), wrapping)
-    _add_conformance_to(conformance_api(service, conformance), wrapping)
+    add_services(
+        wrapping, service, administration, conformance, chunk_bytes_limit=chunk_bytes_limit
+    )
     health.add_to(wrapping)
-    ours = [
-        found.full_name for file in _FILES for found in file.DESCRIPTOR.services_by_name.values()
-    ]
+    ours = [described.full_name for described in SERVICES]
     reflected = reflection.ReflectionServicer([*ours, HEALTH, REFLECTION])
     add_ServerReflectionServicer_to_server(reflected, wrapping)
     return server
+
+
+class MethodServer(Protocol):
+    """A server as generated code uses it."""
+
+    def add_generic_rpc_handlers(self, handlers: Any, /) -> None:  # noqa: ANN401  # gRPC's
+        """Adds handlers of any methods."""
+
+    def add_registered_method_handlers(
+        self, service: str, handlers: "Mapping[str, grpc.RpcMethodHandler[Any, Any]]", /
+    ) -> None:
+        """Adds the methods of a service; of a method that is added twice, the first counts."""
+
+
+def add_services(
+    server: MethodServer,
+    service: Service,
+    administration: Administration,
+    conformance: Conformance,
+    *,
+    chunk_bytes_limit: int,
+) -> None:
+    """Adds the methods of opserve's services, SERVICES, to a server."""
+    bulk = bulk_handlers(service, chunk_bytes_limit=chunk_bytes_limit)
+    # Added before the generated methods of the same service: gRPC calls the first match.
+    server.add_registered_method_handlers("opserve.v1.MemoryService", bulk)
+    for name, handlers in command_handlers(service).items():
+        server.add_registered_method_handlers(name, handlers)
+    for add_to, api in _SERVICES:
+        add_to(api(service), server)
+    _add_admin_to(admin_api(administration), server)
+    _add_conformance_to(conformance_api(service, conformance), server)
 
 
 def _options(message_bytes_limit: int, silent_client_limit_s: float) -> list[tuple[str, int]]:

@@ -1,7 +1,7 @@
 """The REST API: a FastAPI application of the routers, behind one middleware."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard
 from opserve_server.rest_api.dependencies import Backend
+from opserve_server.rest_api.endpoints import NO_RPCS, Rpc
 from opserve_server.rest_api.errors import Problem
 from opserve_server.rest_api.middleware import CallMiddleware
 from opserve_server.rest_api.models import RUN_BODIES
@@ -115,6 +116,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
     metrics_page: Callable[[], bytes],
     body_bytes_limit: int,
     run_limits: RunLimits,
+    rpcs: Mapping[str, Rpc] = NO_RPCS,
 ) -> RestApi:
     """The application.
 
@@ -127,6 +129,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         metrics_page: The metrics in Prometheus' text format.
         body_bytes_limit: Maximum size of a JSON body, bytes.
         run_limits: Bounds on one-shot calls.
+        rpcs: RPCs of the Connect API by path.
     """
     app = declared_api()
     app.state.backend = Backend(
@@ -140,7 +143,9 @@ def rest_app(  # noqa: PLR0913  # each by its name
         run_limits=run_limits,
         run_slots=FairSlots(run_limits.concurrent_runs, waiting_limit=run_limits.waiting_runs),
     )
-    app.add_middleware(CallMiddleware, routes=app.routes, guard=guard, observe=service.observe)
+    app.add_middleware(
+        CallMiddleware, routes=app.routes, rpcs=rpcs, guard=guard, observe=service.observe
+    )
     return app
 
 

@@ -150,9 +150,8 @@ def refusal(error: OpserveError, *, path: str, request_id: str) -> Response:
 
 def not_routed(method: str, path: str, *, methods: Collection[str], request_id: str) -> Response:
     """The answer for an unknown path, or a method that it does not have."""
-    found = malformed(
-        "path", given=f"{method} {path}", allowed="a method and path of /openapi.json"
-    )
+    allowed = "a method and path of /openapi.json, or POST and the path of an RPC"
+    found = malformed("path", given=f"{method} {path}", allowed=allowed)
     row = Row(HTTPStatus.METHOD_NOT_ALLOWED if methods else HTTPStatus.NOT_FOUND)
     answer = _answer(found, row, path=path, request_id=request_id)
     if methods:
@@ -195,12 +194,14 @@ def _answer(error: OpserveError, row: Row, *, path: str, request_id: str) -> Res
     return Response(
         problem.model_dump_json(exclude_none=True),
         status_code=row.status.value,
-        headers=_headers(row, error),
+        headers=headers_of(error),
         media_type=PROBLEM_JSON,
     )
 
 
-def _headers(row: Row, error: OpserveError) -> dict[str, str]:
+def headers_of(error: OpserveError) -> dict[str, str]:
+    """The headers of an answer to a call that failed."""
+    row = row_of(error)
     retry = str(ceil(retry_after_s(error))) if row.retry else ""
     headers = {"Retry-After": retry, "WWW-Authenticate": row.scheme}
     return {name: value for name, value in headers.items() if value}

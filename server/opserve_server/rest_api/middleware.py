@@ -21,90 +21,111 @@ from opserve_server.core.principal import Scope
 from opserve_server.guard import AUTHORIZATION, UNAUTHENTICATED, Credentials, Guard
 from opserve_server.open_calls import CallSlot
 from opserve_server.rest_api.connections import CONNECTION
+from opserve_server.rest_api.endpoints import Endpoint, ErrorForm, Rpc
 from opserve_server.rest_api.errors import not_routed, refusal
 from opserve_server.rest_api.route import ServiceRoute
 
 REQUEST_ID = "x-request-id"
 _PATH_LIMIT = 2048
-_UNKNOWN = "unknown"
-"""Method of a call without a route, for observers."""
+_API, _UNKNOWN = "rest", "unknown"
+"""API, and method of a call without an endpoint, for observers."""
+_PROBLEMS = ErrorForm(refusal=refusal)
+_RPC_VERB = "POST"
 
 
 class CallMiddleware:
-    """Calls the route of each request, after the guard has admitted the caller.
+    """Calls the endpoint of each request, after the guard has admitted the caller.
 
-    It finds the route in a table, whereas FastAPI's router tries one route after the other.
+    It finds the endpoint in a table, whereas FastAPI's router tries one route after the other.
 
     Args:
         app: The inner application with these routes.
         routes: The routes. No parameter of a path has a slash in it.
+        rpcs: RPCs of the Connect API by path.
         guard: Authenticates and admits callers.
         observe: Observer of every call.
     """
 
     def __init__(
-        self, app: ASGIApp, *, routes: Iterable[BaseRoute], guard: Guard, observe: Observe
+        self,
+        app: ASGIApp,
+        *,
+        routes: Iterable[BaseRoute],
+        rpcs: Mapping[str, Rpc],
+        guard: Guard,
+        observe: Observe,
     ) -> None:
         del app  # its routes are called from the table
+        self._rpcs = rpcs
         self._guard = guard
         self._observe = observe
         self._routes = list(service_routes(routes))
-        self._by_form: dict[tuple[str, int], list[ServiceRoute]] = {}
+        self._by_form: dict[tuple[str, int], list[tuple[ServiceRoute, Endpoint]]] = {}
         for route in self._routes:
+            endpoint = _endpoint_of(route)
             for method in _methods_of(route):
-                self._by_form.setdefault((method, route.path.count("/")), []).append(route)
+                form = method, route.path.count("/")
+                self._by_form.setdefault(form, []).append((route, endpoint))
 
     async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         """Serves one call."""
         assert scope["type"] == "http", "the server has neither lifespans nor websockets"
         headers = _headers_of(scope)
         credentials = _credentials_of(scope, headers.pop(AUTHORIZATION, None))
-        route = self._find(scope)
+        endpoint = self._find(scope, headers)
         call = Call(
-            api="rest",
-            method=_UNKNOWN if route is None else route.name,
+            api=_API if endpoint is None else endpoint.api,
+            method=_UNKNOWN if endpoint is None else endpoint.name,
             request_id=call_id(headers.get(REQUEST_ID)),
             headers=headers,
         )
-        answer = _Answer(send, call, self._guard, credentials, _connection_of(scope))
+        errors = _PROBLEMS if endpoint is None else endpoint.errors
+        answer = _Answer(send, call, errors, self._guard, credentials, _connection_of(scope))
         with ObservedCall(call, self._observe), answer, suppress(ClientDisconnect):
             try:
-                await self._serve(route, scope, receive, answer)
+                await self._serve(endpoint, scope, receive, answer)
             except ClientDisconnect:
                 raise
             except Exception as error:
                 answered = _foreseen(error, scope, call)
-                if answer.begun:
+                if not answer.begun:
+                    refused = errors.refusal(
+                        answered, path=scope["path"], request_id=call.request_id
+                    )
+                    await refused(scope, receive, answer)
+                elif errors.ending is not None:
+                    await answer.end(errors.ending(answered, request_id=call.request_id))
+                else:
                     raise  # too late for an answer: the server cuts the connection short
-                refused = refusal(answered, path=scope["path"], request_id=call.request_id)
-                await refused(scope, receive, answer)
 
     async def _serve(
-        self, route: ServiceRoute | None, scope: HttpScope, receive: Receive, answer: "_Answer"
+        self, endpoint: Endpoint | None, scope: HttpScope, receive: Receive, answer: "_Answer"
     ) -> None:
-        if route is None:
+        if endpoint is None:
             await self._not_routed(scope, answer.call)(scope, receive, answer)
             return
         if self._guard.keyless:
             _check_host(answer.call.headers)
-        required = route.requires.scope
-        with answer.enter(required) as slot:
+        with answer.enter(endpoint.scope) as slot:
             scope.setdefault("state", {})["slot"] = slot
-            await self._guard.admit(answer.call, required)
-            await answer.until_refused(route.app, scope, receive)
+            await self._guard.admit(answer.call, endpoint.scope)
+            await answer.until_refused(endpoint.app, scope, receive)
 
-    def _find(self, scope: HttpScope) -> ServiceRoute | None:
+    def _find(self, scope: HttpScope, headers: Mapping[str, str]) -> Endpoint | None:
         path: str = scope["path"]
+        rpc = self._rpcs.get(path)
+        if rpc is not None and scope["method"] == _RPC_VERB:
+            return rpc(headers.get("content-type", ""))
         if len(path) > _PATH_LIMIT:
             return None
-        for route in self._by_form.get((scope["method"], path.count("/")), ()):
+        for route, endpoint in self._by_form.get((scope["method"], path.count("/")), ()):
             if matched := route.path_regex.match(path):
                 convertors = route.param_convertors
                 scope["path_params"] = {
                     name: convertors[name].convert(text)
                     for name, text in matched.groupdict().items()
                 }
-                return route
+                return endpoint
         return None
 
     def _not_routed(self, scope: HttpScope, call: Call) -> Response:
@@ -112,6 +133,10 @@ class CallMiddleware:
         path: str = scope["path"]
         if len(path) > _PATH_LIMIT:
             raise malformed("path", given=path, allowed=f"{_PATH_LIMIT} characters")
+        if path in self._rpcs:
+            return not_routed(
+                scope["method"], path, methods={_RPC_VERB}, request_id=call.request_id
+            )
         if path.endswith("/") and self._methods_at(path.rstrip("/")):
             query = scope["query_string"].decode("latin-1")
             return RedirectResponse(f"{quote(path.rstrip('/'))}?{query}".removesuffix("?"))
@@ -136,6 +161,7 @@ class _Answer:
         self,
         send: Send,
         call: Call,
+        errors: ErrorForm,
         guard: Guard,
         credentials: Credentials,
         connection: Mapping[str, Any],
@@ -143,7 +169,9 @@ class _Answer:
         self.call = call
         self.credentials = credentials
         self.begun = False
+        self._complete = False
         self._send = send
+        self._ends_with_error = errors.ending is not None
         self._guard = guard
         self._connection = connection
         self._until = asyncio.timeout(None)
@@ -168,15 +196,23 @@ class _Answer:
         if message["type"] == "http.response.start":
             await self._guard.turn(self.call)
             self.begun = True
-            if self._slot is not None:
+            if self._slot is not None and not self._ends_with_error:
                 self._slot.begin_answer()
-            self.call.outcome = str(message["status"])
+            self.call.outcome = self.call.outcome or str(message["status"])
             message["headers"].append((REQUEST_ID.encode(), self.call.request_id.encode()))
         elif message.get("more_body"):
             await self._guard.turn(self.call)
             self._guard.recheck(self.call, self.credentials)
             self._guard.end_with_key(self._until, self.call, self.credentials)
+        else:
+            self._complete = True
         await self._send(message)
+
+    async def end(self, body: bytes) -> None:
+        """Sends the last part of an answer that has begun, unless it was sent."""
+        if not self._complete:
+            self._complete = True
+            await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def until_refused(self, app: ASGIApp, scope: HttpScope, receive: Receive) -> None:
         """Serves a call; a long answer is cut off when its caller's key becomes invalid."""
@@ -184,18 +220,17 @@ class _Answer:
             async with self._until:
                 await app(scope, receive, self)
         except (Unauthenticated, TooManyUnknownKeys):
-            if not self.begun:
+            if not self.begun or self._ends_with_error:
                 raise
-            await self._end()
+            await self.end(b"")
         except TimeoutError:
             if not self._until.expired():
                 raise
-            await self._end()
+            if self._ends_with_error:
+                self._guard.recheck(self.call, self.credentials)  # raises the error
+            await self.end(b"")
         finally:
             self._guard.forget(self._until)
-
-    async def _end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def service_routes(routes: Iterable[BaseRoute]) -> Iterable[ServiceRoute]:
@@ -204,6 +239,11 @@ def service_routes(routes: Iterable[BaseRoute]) -> Iterable[ServiceRoute]:
         route = context.original_route
         assert isinstance(route, ServiceRoute), "no other route has a scope"
         yield route
+
+
+def _endpoint_of(route: ServiceRoute) -> Endpoint:
+    scope = route.requires.scope
+    return Endpoint(api=_API, name=route.name, scope=scope, app=route.app, errors=_PROBLEMS)
 
 
 def _methods_of(route: ServiceRoute) -> set[str]:

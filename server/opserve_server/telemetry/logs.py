@@ -15,8 +15,8 @@ from opserve_server.core.observations import CALL, Call, CallEnded, Observation
 from opserve_server.guard import UNAUTHENTICATED
 from opserve_server.settings import LogFormat
 
-_FAULTS = frozenset({"INTERNAL", "500"})
-"""Outcomes that are faults of the service, on either wire; a draining service has none."""
+_FAULTS = frozenset({"INTERNAL", "500", "internal"})
+"""Outcomes that are faults of the service, on any API; a draining service has none."""
 _MS_PER_S = 1e3
 
 log = logging.getLogger(__name__)
