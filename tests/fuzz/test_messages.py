@@ -1,4 +1,4 @@
-"""The real gRPC API under requests that no client writes: refused clearly, and nothing is left.
+"""gRPC and Connect under requests that no client writes: refused clearly, and nothing is left.
 
 `make fuzz` sends more: OPSERVE_FUZZ_TIMES is the factor, OPSERVE_FUZZ_SEED the seed.
 """
@@ -9,12 +9,15 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
+import httpx2
 import pytest
+from google.protobuf import json_format
 from google.protobuf.descriptor import MethodDescriptor
 
 from benchmarks.census import census
@@ -23,6 +26,8 @@ from opserve.v1 import command_service_pb2 as command_pb
 from opserve.v1 import memory_service_pb2 as memory_pb
 from opserve.v1 import operator_service_pb2 as operator_pb
 from opserve.v1 import session_service_pb2 as session_pb
+from opserve_client.private_service import Addresses
+from server.connect_api.frames import framed, parted
 from server.entry_points import every_rpc
 from system.drills import own_process
 
@@ -52,11 +57,25 @@ WRONG = {"UNKNOWN", "CANCELLED", "UNAVAILABLE"}
 """Codes that no request may end in; INTERNAL is for kernels that fail, and nothing else."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The code of a call, its text where it failed, and the last message of its answer."""
+
+    code: str
+    text: str = ""
+    message: bytes = b""
+
+
+Send = Callable[[MethodDescriptor, str, bytes], Awaitable[Answer]]
+"""Calls an RPC with a request in a form."""
+
+
 @dataclass
 class Fuzzer:
-    """Sends requests of one seed."""
+    """Sends requests of one seed, in some forms."""
 
-    channel: grpc.aio.Channel
+    send: Send
+    forms: tuple[str, ...]
     source: random.Random
     sessions: list[str] = field(default_factory=list[str])
     codes: Counter[str] = field(default_factory=Counter[str])
@@ -87,35 +106,75 @@ class Fuzzer:
         known: Mapping[str, object] = {"session": session, "request_id": "", "lease_s": 2.0}
         message = made(rpc.input_type)
         fill(message, self.source, keep=known.get)
+        form = self.source.choice(self.forms)
         data = message.SerializeToString()
+        if form == "json":
+            data = json_format.MessageToJson(message).encode()
         if self.source.random() < 0.4:
             data = broken(data, self.source)
-        await self.call(rpc, data)
+        await self.call(rpc, data, form=form)
 
-    async def call(self, rpc: MethodDescriptor, data: bytes) -> bytes:
+    async def call(self, rpc: MethodDescriptor, data: bytes, *, form: str = "proto") -> bytes:
         """The last answer, or nothing."""
-        path = f"/{rpc.containing_service.full_name}/{rpc.name}"
-        kind = ("stream" if rpc.client_streaming else "unary") + "_"
-        kind += "stream" if rpc.server_streaming else "unary"
-        made_call: Any = getattr(self.channel, kind)(path)
         began = time.monotonic()
-        answer = b""
-        try:
-            call = made_call(iter([data, data]) if rpc.client_streaming else data, timeout=ANSWER_S)
-            if rpc.server_streaming:
-                async for answer in call:  # noqa: B007  # the last one
-                    pass
-            else:
-                answer = await call
-            code = "OK"
-        except grpc.aio.AioRpcError as error:
-            code = error.code().name
-            late = time.monotonic() - began >= ANSWER_S
-            if late or code in WRONG or (code == "INTERNAL" and "internal" in f"{error.details()}"):
-                message = f"{rpc.name}: {code} {error.details()} of {data[:400].hex()}"
-                self.faults.append(message)
-        self.codes[code] += 1
-        return answer
+        answer = await self.send(rpc, form, data)
+        late = time.monotonic() - began >= ANSWER_S
+        unexpected = answer.code == "INTERNAL" and "The service failed" in answer.text
+        if late or answer.code in WRONG or unexpected:
+            fault = f"{rpc.name}: {answer.code} {answer.text} of {data[:400].hex()}"
+            self.faults.append(fault)
+        self.codes[answer.code] += 1
+        return answer.message
+
+
+@asynccontextmanager
+async def over_grpc(addresses: Addresses, source: random.Random) -> AsyncGenerator[Fuzzer]:
+    async with grpc.aio.insecure_channel(addresses.grpc) as channel:
+
+        async def send(rpc: MethodDescriptor, _: str, data: bytes) -> Answer:
+            kind = ("stream" if rpc.client_streaming else "unary") + "_"
+            kind += "stream" if rpc.server_streaming else "unary"
+            method: Any = getattr(channel, kind)(path_of(rpc))
+            call = method(iter([data, data]) if rpc.client_streaming else data, timeout=ANSWER_S)
+            last = b""
+            try:
+                if rpc.server_streaming:
+                    async for last in call:  # noqa: B007  # the last one
+                        pass
+                else:
+                    last = await call
+            except grpc.aio.AioRpcError as error:
+                return Answer(code=error.code().name, text=f"{error.details()}")
+            return Answer(code="OK", message=last)
+
+        yield Fuzzer(send, ("proto",), source)
+
+
+@asynccontextmanager
+async def over_connect(addresses: Addresses, source: random.Random) -> AsyncGenerator[Fuzzer]:
+    async with httpx2.AsyncClient(base_url=addresses.rest, timeout=ANSWER_S) as http:
+
+        async def send(rpc: MethodDescriptor, form: str, data: bytes) -> Answer:
+            streams = rpc.client_streaming or rpc.server_streaming
+            headers = {"content-type": f"application/{'connect+' * streams}{form}"}
+            content = framed(data) if streams else data
+            answer = await http.post(path_of(rpc), content=content, headers=headers)
+            messages: list[bytes] = [answer.content]
+            error: dict[str, Any] = {}
+            if streams:
+                messages, end = parted(answer.content)
+                error = end.get("error", {})
+            elif answer.status_code != 200:
+                error = answer.json()
+            if error:
+                return Answer(code=error["code"].upper(), text=error["message"])
+            return Answer(code="OK", message=messages[-1] if messages else b"")
+
+        yield Fuzzer(send, ("proto", "json"), source)
+
+
+def path_of(rpc: MethodDescriptor) -> str:
+    return f"/{rpc.containing_service.full_name}/{rpc.name}"
 
 
 def _rpcs() -> Iterator[tuple[str, MethodDescriptor]]:
@@ -137,12 +196,14 @@ def _of(rpc: MethodDescriptor, session: str) -> bytes:
 
 
 @pytest.mark.slow
-async def test_no_request_breaks_the_service() -> None:
+@pytest.mark.parametrize("connected", [over_grpc, over_connect])
+async def test_no_request_breaks_the_service(
+    connected: Callable[[Addresses, random.Random], AbstractAsyncContextManager[Fuzzer]],
+) -> None:
     source = random.Random(SEED)  # noqa: S311  # not for secrets
     sys.stdout.write(f"seed {SEED}, {ROUNDS} rounds\n")
     async with own_process(**LIMITS) as (process, addresses):
-        async with grpc.aio.insecure_channel(addresses.grpc) as channel:
-            fuzzer = Fuzzer(channel, source)
+        async with connected(addresses, source) as fuzzer:
             await fuzzer.begin()
             before = census(process.pid).front_mib
             for _ in range(ROUNDS):

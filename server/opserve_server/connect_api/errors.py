@@ -12,8 +12,9 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 from starlette.responses import Response
 
+from opserve_kernels.errors import VALUE_CHARACTERS, shortened
 from opserve_kernels.status import Status
-from opserve_server.calls import note_failure, shortened
+from opserve_server.calls import note_failure
 from opserve_server.connect_api.envelopes import end_of_stream
 from opserve_server.core.errors import InvalidArgument, NotSupported, OpserveError, WaitTimedOut
 from opserve_server.core.observations import CALL
@@ -51,7 +52,6 @@ class UnsupportedMediaType(InvalidArgument):
     def __init__(self, given: str, *, accepted: str) -> None:
         super().__init__(
             Status.ACL_ERROR_INVALID_PARAM,
-            f"Content-Type: given {shortened(given) or 'none'}, allowed {accepted}",
             parameter="Content-Type",
             given=given,
             allowed=accepted,
@@ -65,7 +65,8 @@ class UnsupportedCompression(NotSupported):
     def __init__(self, header: str, *, given: str) -> None:
         super().__init__(
             Status.ACL_ERROR_API_NOT_SUPPORT,
-            f"{header}: given {shortened(given)}, allowed {IDENTITY}; send it uncompressed",
+            f"{header} does not accept {shortened(given, VALUE_CHARACTERS)}: send messages "
+            "uncompressed.",
             parameter=header,
             given=given,
             allowed=IDENTITY,
@@ -78,7 +79,8 @@ def stream_needed(name: str, *, instead: str) -> NotSupported:
     allowed = f"over HTTP {instead}, or the gRPC API"
     return NotSupported(
         Status.ACL_ERROR_API_NOT_SUPPORT,
-        f"{name}: given an RPC that streams its requests, allowed {allowed}",
+        f"{name} streams its requests, which the Connect API does not support: use {instead}, or "
+        "the gRPC API.",
         parameter=name,
         given="an RPC that streams its requests",
         allowed=allowed,
@@ -89,7 +91,7 @@ def too_late(header: str, *, limit_ms: int) -> WaitTimedOut:
     """Rejects a call that has not ended at its deadline (107020)."""
     return WaitTimedOut(
         Status.ACL_ERROR_RT_TASK_TIMEOUT,
-        f"{header}: given {limit_ms} ms, in which the call did not end; allowed a longer time",
+        f"The call did not end within {limit_ms} ms, its {header}: allow it more time.",
         parameter=header,
         given=limit_ms,
         allowed="a longer time",

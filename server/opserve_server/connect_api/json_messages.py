@@ -99,7 +99,8 @@ def _fields_in(form: Descriptor, document: bytes, *, elements_before: int = 0) -
     try:
         value = pydantic_core.from_json(document)
     except ValueError:
-        raise malformed("message", given="text that is not JSON", allowed="an object") from None
+        given = "text that is not JSON, or too deep"
+        raise malformed("message", given=given, allowed="an object") from None
     return _members(form, elements_before, value, ())
 
 

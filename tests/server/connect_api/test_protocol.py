@@ -1,18 +1,22 @@
 """The Connect protocol: media types, versions, deadlines, compression, envelopes, bounds."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 
+from opserve_server.core.accounts import Accounts
 from opserve_server.core.history import News
+from opserve_server.guard import Guard, KeyPolicy
 from opserve_server.open_calls import OpenCalls
 from opserve_server.rest_api.app import RestApi
-from server.connect_api.conftest import MESSAGE_LIMIT, Built
+from server.connect_api.conftest import MESSAGE_LIMIT, Built, app_of
 from server.connect_api.frames import framed, parted
-from server.guards import ServiceWithKeys
+from server.guards import CALLS, GUESSES, ServiceWithKeys
 from server.recording import ENTRIES, SESSION, RecordingService
 from system.test_security_tenants import end_of
 
@@ -80,7 +84,7 @@ async def test_an_unknown_media_type_of_a_unary_call_is_rejected(
     answer = await client.post(ALLOCATE, content=b"{}", headers={"content-type": given})
     assert answer.status_code == 415
     assert answer.headers["accept-post"] == "application/proto, application/json"
-    assert answer.json()["message"].startswith("Content-Type: given ")
+    assert answer.json()["message"].startswith("Content-Type ")
     assert not service.asked
 
 
@@ -107,7 +111,7 @@ async def test_an_unknown_version_is_rejected(client: httpx2.AsyncClient) -> Non
     known = await client.post(ALLOCATE, json={}, headers={"connect-protocol-version": "1"})
     answer = await client.post(ALLOCATE, json={}, headers={"connect-protocol-version": "2"})
     assert (known.status_code, answer.status_code) == (200, 400)
-    assert answer.json()["message"] == "Connect-Protocol-Version: given 2, allowed 1"
+    assert answer.json()["message"] == "Connect-Protocol-Version does not accept 2; it accepts 1."
 
 
 @pytest.mark.parametrize("given", ["", "x", "-1", "1.5", "12345678901", "\u0661"])
@@ -127,7 +131,7 @@ async def test_a_call_is_cancelled_at_its_deadline(
     answer = await client.post(SYNCHRONIZE, json={}, headers={"connect-timeout-ms": "1"})
     assert cancelled.is_set()
     assert (answer.status_code, answer.json()["code"]) == (504, "deadline_exceeded")
-    assert answer.json()["message"].startswith("Connect-Timeout-Ms: given 1 ms")
+    assert answer.json()["message"].startswith("The call did not end within 1 ms")
     assert outcomes() == [("connect", "SynchronizeStream", "deadline_exceeded")]
 
 
@@ -214,7 +218,7 @@ async def test_a_malformed_message_is_rejected_without_internals(
     headers = {"content-type": f"application/{form}"}
     answer = await client.post(ALLOCATE, content=body, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
-    assert answer.json()["message"].startswith("message: given ")
+    assert answer.json()["message"].startswith("message does not accept ")
 
 
 async def test_a_larger_message_is_rejected(
@@ -253,10 +257,10 @@ async def test_an_unexpected_error_reveals_nothing(
     service.error = RuntimeError("a secret")
     answer = await client.post(ALLOCATE, json={})
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")
-    assert answer.json()["message"] == "internal error"
+    assert answer.json()["message"].startswith("The service failed: ")
     headers = STREAMED
     answer = await client.post(READ, content=framed(b"{}"), headers=headers)
-    assert parted(answer.content)[1]["error"]["message"] == "internal error"
+    assert parted(answer.content)[1]["error"]["message"].startswith("The service failed: ")
     assert b"secret" not in answer.content
 
 
@@ -337,3 +341,24 @@ async def test_calls_are_observed_with_the_codes_of_connect(
         ("connect", "WatchStream", "invalid_argument"),
     ]
     assert len(service.asked) == 1
+
+
+async def test_a_body_that_does_not_arrive_in_time_is_rejected(
+    service: RecordingService,
+) -> None:
+    impatient = replace(CALLS, silence_s=0.01)
+    guard = Guard(Accounts(), unknown_keys=GUESSES, calls=impatient, keys=KeyPolicy.NEVER)
+    app = app_of(service, guard)
+    sent: list[Any] = []
+    body = [{"type": "http.request", "body": b"{", "more_body": True}]
+
+    async def receive() -> Any:
+        return body.pop() if body else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope_of(ALLOCATE, app), receive, send)
+    assert sent[0]["status"] == 429
+    assert json.loads(sent[1]["body"])["code"] == "resource_exhausted"
+    assert not service.asked

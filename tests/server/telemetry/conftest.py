@@ -1,4 +1,4 @@
-"""Both APIs over a recording core whose observations a test reads."""
+"""The APIs over a recording core whose observations a test reads."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,10 +9,13 @@ import httpx2
 import pytest
 
 from opserve_server.administration import Administration
+from opserve_server.conformance.conformance import Conformance
+from opserve_server.connect_api.rpcs import connect_rpcs
 from opserve_server.core.observations import CallEnded, Observation, Observe
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
-from opserve_server.rest_api.app import rest_app
+from opserve_server.guard import Guard
+from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.logs import log_observation
 from opserve_server.telemetry.metrics import Metrics
@@ -23,7 +26,7 @@ from server.recording import RecordingService
 
 @dataclass
 class Apis:
-    """Both APIs of one service, and what was observed."""
+    """The APIs of one service, and what was observed."""
 
     service: RecordingService
     metrics: Metrics
@@ -42,6 +45,29 @@ class Apis:
         return sum(isinstance(observation, CallEnded) for observation in self.observed)
 
 
+def http_app(
+    behind: tuple[RecordingService, Guard, Administration, Conformance], metrics: Metrics
+) -> RestApi:
+    service, _, administration, conformance = behind
+    rpcs = connect_rpcs(
+        service,
+        administration,
+        conformance,
+        message_bytes_limit=64 * 1024,
+        chunk_bytes_limit=1024,
+    )
+    return rest_app(
+        *behind,
+        accepts=lambda: True,
+        metrics_page=metrics.page,
+        body_bytes_limit=1024,
+        run_limits=RunLimits(
+            args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4
+        ),
+        rpcs=rpcs,
+    )
+
+
 @pytest.fixture
 async def apis() -> AsyncIterator[Apis]:
     service, metrics = RecordingService(), Metrics()
@@ -56,15 +82,13 @@ async def apis() -> AsyncIterator[Apis]:
             observer(observation)
 
     service.observe = observe
-    limits = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
-    behind = (service, keyless_guard(), Administration(service, None), idle_conformance(service))
-    app = rest_app(
-        *behind,
-        accepts=lambda: True,
-        metrics_page=metrics.page,
-        body_bytes_limit=1024,
-        run_limits=limits,
+    behind = (
+        service,
+        keyless_guard(),
+        Administration(service, None),
+        idle_conformance(service),
     )
+    app = http_app(behind, metrics)
     server = grpc_server(
         *behind,
         Health(service),

@@ -63,7 +63,7 @@ async def test_a_call_is_one_line_at_debug_with_what_is_known_of_it(
     assert (line["request_id"], line["api"]) == ("mine-1", "grpc")
 
 
-async def test_a_refusal_is_a_line_at_info_by_both_apis(apis: Apis, lines: io.StringIO) -> None:
+async def test_a_refusal_is_a_line_at_info_by_every_api(apis: Apis, lines: io.StringIO) -> None:
     status = Status.ACL_ERROR_RT_PARAM_INVALID
     message = "x does not accept 1; it accepts 2"
     apis.service.error = InvalidArgument(status, message, parameter="x", given=1, allowed=2)
@@ -71,12 +71,14 @@ async def test_a_refusal_is_a_line_at_info_by_both_apis(apis: Apis, lines: io.St
         await MemoryServiceStub(apis.grpc).Free(FreeRequest(session=SESSION))
     await apis.all_ended(calls=1)
     await apis.rest.delete(f"/v1/sessions/{SESSION}/buffers/1")
-    first, second = read(lines)
-    assert first["level"] == second["level"] == "INFO"
-    assert first["message"].startswith("Free: INVALID_ARGUMENT in ")
-    assert second["message"].startswith("Free: 400 in ")
-    assert first["message"].endswith(message)
-    assert second["message"].endswith(message)
+    await apis.rest.post("/opserve.v1.MemoryService/Free", json={"session": SESSION})
+    logged = read(lines)
+    outcomes = {"grpc": "INVALID_ARGUMENT", "rest": "400", "connect": "invalid_argument"}
+    assert [line["api"] for line in logged] == list(outcomes)
+    for line, outcome in zip(logged, outcomes.values(), strict=True):
+        assert line["level"] == "INFO"
+        assert line["message"].startswith(f"Free: {outcome} in ")
+        assert line["message"].endswith(message)
 
 
 async def test_a_fault_of_the_service_is_a_warning_behind_its_traceback(

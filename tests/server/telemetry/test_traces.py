@@ -50,7 +50,7 @@ def named(spans: Sequence[ReadableSpan]) -> dict[str, ReadableSpan]:
     return {span.name: span for span in spans}
 
 
-async def test_both_apis_continue_the_clients_span(
+async def test_rest_and_connect_continue_the_clients_span(
     apis: Apis, traces: Traces, exporter: InMemorySpanExporter
 ) -> None:
     apis.observers.append(traces.observe)
@@ -58,11 +58,13 @@ async def test_both_apis_continue_the_clients_span(
     with CLIENT.start_as_current_span("work") as work:
         form = rest_request(FREE, request)
         await apis.rest.request(form.verb, form.path, headers=form.headers)
-    (span,) = exporter.get_finished_spans()
-    assert span.name == "Free"
-    assert parent_of(span) == work.get_span_context().span_id
-    assert span.context is not None
-    assert span.context.trace_id == work.get_span_context().trace_id
+        await apis.rest.post(FREE.path, json={"session": SESSION}, headers=trace_headers())
+    spans = exporter.get_finished_spans()
+    assert [span.name for span in spans] == ["Free", "Free"]
+    for span in spans:
+        assert parent_of(span) == work.get_span_context().span_id
+        assert span.context is not None
+        assert span.context.trace_id == work.get_span_context().trace_id
 
 
 async def test_a_refused_call_is_an_error(
