@@ -8,7 +8,6 @@ from opserve_kernels.status import Status
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable
 from opserve_server.core.limits import Limits
-from opserve_server.core.session import Session
 from opserve_server.core.session_request import Requirements
 
 
@@ -17,21 +16,25 @@ class Capacity:
 
     Args:
         limits: Bounds.
-        sessions: All open sessions.
+        sessions: Open sessions by device.
+        exclusive: Devices with an exclusive session.
         ending: Devices where a closed session still stops its work.
     """
 
     def __init__(
-        self, limits: Limits, *, sessions: Iterable[Session], ending: Iterable[Device]
+        self,
+        limits: Limits,
+        *,
+        sessions: Counter[str],
+        exclusive: Iterable[str],
+        ending: Iterable[Device],
     ) -> None:
         self._limits = limits
-        self._counts: Counter[str] = Counter()
-        self._exclusive: set[str] = set()
+        self._counts = sessions.copy()
+        self._exclusive = set(exclusive)
         self._ending = {device.name for device in ending}
         self._reserved: set[str] = set()
         self._reserving_tenants: set[str] = set()
-        for session in sessions:
-            self.take(session.device, exclusive=session.exclusive_s is not None)
 
     def take(self, device: Device, *, exclusive: bool) -> None:
         """Counts one more session on a device."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from opserve_kernels.status import Status
@@ -71,6 +71,10 @@ class Sessions:
         self._observe = observe
         self._new_name = new_name
         self._sessions: dict[str, Session] = {}
+        # Counted at each change: opening one session must not cost a scan of all others.
+        self._by_id: dict[str, Session] = {}
+        self._counts: Counter[str] = Counter()
+        self._exclusive: set[str] = set()
         self._lease_timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: dict[asyncio.Task[None], Session] = {}
         self._ended: OrderedDict[str, tuple[str, str]] = OrderedDict()
@@ -88,13 +92,11 @@ class Sessions:
 
     def count(self, device: Device) -> int:
         """Sessions on a device."""
-        return sum(session.device is device for session in self._sessions.values())
+        return self._counts[device.name]
 
     def is_exclusive(self, device: Device) -> bool:
         """Whether one session has a device exclusively."""
-        return any(
-            s.device is device and s.exclusive_s is not None for s in self._sessions.values()
-        )
+        return device.name in self._exclusive
 
     def waiting(self, device: Device) -> int:
         """Entries waiting on the streams of a device."""
@@ -189,10 +191,9 @@ class Sessions:
             HandleNotFound: 107017, there is none.
             WrongState: 107000, it has work, and force was not given.
         """
-        found = [session for session in self._of(principal) if session.id == session_id]
-        if not found:
+        session = self._by_id.get(session_id)
+        if session is None or not _sees(principal, session):
             raise HandleNotFound("session", session_id[:64], allowed="the id of an open session")
-        (session,) = found
         if session.working and not force:
             raise WrongState(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
@@ -266,30 +267,28 @@ class Sessions:
             reclaim=lambda: self._reclaim(device, account),
             observe=self._observe,
         )
-        self._sessions[session.name] = session
+        self._sessions[session.name] = self._by_id[session.id] = session
+        self._counts[device.name] += 1
+        if session.exclusive_s is not None:
+            self._exclusive.add(device.name)
         self._watch(session)
         return session
 
     def _capacity(self) -> Capacity:
         return Capacity(
             self._limits,
-            sessions=self._sessions.values(),
+            sessions=self._counts,
+            exclusive=self._exclusive,
             ending=[session.device for session in self._closing.values()],
         )
 
     def _of(self, principal: Principal) -> list[Session]:
-        all_tenants = Scope.ADMIN in principal.scopes
-        return [
-            session
-            for session in self._sessions.values()
-            if all_tenants or session.tenant == principal.tenant
-        ]
+        return [session for session in self._sessions.values() if _sees(principal, session)]
 
     def _unused_name(self) -> str:
         """A new name whose session has a unique id."""
-        used = {session.id for session in self._sessions.values()}
         # The id is only the start of the name, so two names may share it.
-        while (name := self._new_name())[:LOGGED_CHARACTERS] in used:
+        while (name := self._new_name())[:LOGGED_CHARACTERS] in self._by_id:
             pass
         return name
 
@@ -297,7 +296,10 @@ class Sessions:
         """Ends a session; its tenant can read the reason for a while."""
         # Removed before its work has stopped: no new call can find it, while `_closing` keeps its
         # device from exclusive use.
-        del self._sessions[session.name]
+        del self._sessions[session.name], self._by_id[session.id]
+        self._counts[session.device.name] -= 1
+        if session.exclusive_s is not None:
+            self._exclusive.discard(session.device.name)
         self._lease_timers.pop(session.name).cancel()
         session.closed = True
         session.end_reason = reason
@@ -345,3 +347,7 @@ class Sessions:
 def _check_quota(account: Account) -> None:
     for resource in (Resource.SESSIONS, Resource.STREAMS):
         account.reserve(resource).check()
+
+
+def _sees(principal: Principal, session: Session) -> bool:
+    return Scope.ADMIN in principal.scopes or session.tenant == principal.tenant
