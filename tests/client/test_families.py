@@ -291,7 +291,7 @@ def test_malformed_arguments_reach_the_service(
     session: Session, fake: FakeService, call: Any
 ) -> None:
     fake.failures["get_workspace_size"] = [refusal(161002, "call", "malformed")]
-    with pytest.raises(AclnnError, match="given malformed"):
+    with pytest.raises(AclnnError, match="does not accept malformed"):
         session.run(call)
     assert "get_workspace_size" in fake.commands
 

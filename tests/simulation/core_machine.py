@@ -63,6 +63,7 @@ class CoreMachine(RuleBasedStateMachine):
         self.do(self.service.stop())
         self.loop.close()
         self.device.slabs.close()
+        assert not self.device.attached, "a slab outlives its device"
 
     # How the machine drives the core
 
@@ -157,7 +158,6 @@ class CoreMachine(RuleBasedStateMachine):
         with pytest.raises(errors.HandleNotFound):
             self.run(c.QueryStream())
         assert self.device.slabs.free_bytes == self.capacity, "an ended session holds memory"
-        assert not self.device.attached
         self.open = None
 
     @precondition(lambda self: self.open)

@@ -114,9 +114,6 @@ class SessionMemory:
 
     def _return(self, space: "_SlabSpace") -> None:
         del self._slabs[space.slab.id]
-        # The worker unmaps the slab before another session can get it: frames are delivered in
-        # order.
-        self._device.detach(space.slab)
         self._device.slabs.give_back(space.slab)
         self._count()
 
@@ -193,6 +190,7 @@ class _SlabSpace:
             if size >= extent:
                 rest = [(offset + extent, size - extent)] if size > extent else []
                 self._free[index : index + 1] = rest
+                self.slab.used_bytes = max(self.slab.used_bytes, offset + extent)
                 return offset
         return None
 

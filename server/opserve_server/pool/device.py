@@ -129,7 +129,7 @@ class Device:
         self.memory_bytes = memory_bytes
         self.threads, self.tags = threads, frozenset(tags)
         self.restarts = 0
-        self.slabs = SlabPool(capacity_bytes=memory_bytes, slab_bytes=slab_bytes)
+        self.slabs = SlabPool(capacity_bytes=memory_bytes, slab_bytes=slab_bytes, unmap=self.detach)
         self._kernels = kernels
         self._operators = sorted(kernels)
         self._start_timeout_s = start_timeout_s
@@ -183,16 +183,20 @@ class Device:
         self.slabs.close()
 
     def attach(self, slab: Slab) -> None:
-        """Maps a slab in the worker and every later one; OSError where it cannot be sent."""
+        """Maps a slab in the worker and every later one; OSError where it cannot be sent.
+
+        Does nothing for a slab that is mapped.
+        """
+        if slab.id in self._attached:
+            return
         if self._worker is not None:
             frame = encode(Attach(slab.id, slab.size_bytes), self._operators)
             self._worker.channel.send(frame, fd=slab.fd)
         self._attached[slab.id] = slab
 
     def detach(self, slab: Slab) -> None:
-        """Unmaps a slab in the worker; no call may use it."""
-        del self._attached[slab.id]
-        if self._worker is not None:
+        """Unmaps a slab in the worker, if it is mapped there; no call may use it."""
+        if self._attached.pop(slab.id, None) is not None and self._worker is not None:
             self._send(self._worker, encode(Detach(slab.id), self._operators))
 
     async def run(

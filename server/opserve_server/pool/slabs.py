@@ -9,6 +9,7 @@ again, since the client may keep the mapping for as long as it lives.
 import fcntl
 import mmap
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from math import inf
@@ -37,6 +38,7 @@ class Slab:
         size_bytes: Length, whole pages.
         memory: Its bytes, writable.
         mapped: Whether a client received its descriptor.
+        used_bytes: Length from the start that was allocated since it was last zero.
     """
 
     def __init__(self, slab_id: int, size_bytes: int, *, prefault: bool = True) -> None:
@@ -56,10 +58,12 @@ class Slab:
             raise
         self.memory = memoryview(self._map)
         self.mapped = False
+        self.used_bytes = 0
 
     def zero(self) -> None:
-        """Clears every byte."""
-        np.frombuffer(self.memory, np.uint8).fill(0)
+        """Clears what was used; the rest is zero."""
+        np.frombuffer(self.memory, np.uint8, self.used_bytes).fill(0)
+        self.used_bytes = 0
 
     def empty(self) -> None:
         """Returns its pages to the system at once, even if mapped; all bytes read as zero then."""
@@ -80,10 +84,14 @@ class SlabPool:
         capacity_bytes: Total memory.
         slab_bytes: Length of an ordinary slab. A larger request gets a slab of its own length,
             whose pages are allocated on first use, and which is not pooled.
+        unmap: Unmaps a slab in the worker, before it is closed.
     """
 
-    def __init__(self, *, capacity_bytes: int, slab_bytes: int) -> None:
+    def __init__(
+        self, *, capacity_bytes: int, slab_bytes: int, unmap: Callable[[Slab], object]
+    ) -> None:
         self._capacity_bytes = capacity_bytes
+        self._unmap = unmap
         self._slab_bytes = whole_pages(min(slab_bytes, capacity_bytes))
         self._ids = count(1)
         self._used_bytes = 0
@@ -115,16 +123,21 @@ class SlabPool:
             # Its client may keep the mapping: the pages are returned, and the length is free for a
             # new slab.
             slab.empty()
-            slab.close()
+            self._close(slab)
         elif slab.size_bytes == self._slab_bytes:
+            # It stays mapped in the worker, so that its next session costs no message.
             self._idle.append(slab)
         else:
-            slab.close()
+            self._close(slab)
 
     def close(self) -> None:
         """Unmaps the pooled slabs."""
         while self._idle:
-            self._idle.pop().close()
+            self._close(self._idle.pop())
+
+    def _close(self, slab: Slab) -> None:
+        self._unmap(slab)
+        slab.close()
 
     def _fitting(self, least_bytes: int, left_bytes: float) -> int:
         """The ordinary length or more; near the end of memory less, for several allocations."""
@@ -146,7 +159,7 @@ class SlabPool:
     def _make(self, size_bytes: int) -> Slab:
         # Pooled slabs occupy memory of the host too: with the new slab they must fit the capacity.
         while self._idle and len(self._idle) * self._slab_bytes > self.free_bytes - size_bytes:
-            self._idle.pop().close()
+            self._close(self._idle.pop())
         try:
             return Slab(next(self._ids), size_bytes, prefault=size_bytes <= self._slab_bytes)
         except OSError as error:

@@ -68,9 +68,7 @@ class HeldCall:
 class FakeDevice:
     """Takes calls and holds them until `finish` or `fail`; with `auto` they finish at once."""
 
-    slabs: SlabPool = field(
-        default_factory=lambda: SlabPool(capacity_bytes=1024 * KIB, slab_bytes=128 * KIB)
-    )
+    slabs: SlabPool = field(init=False)
     name: str = "ascend910b-0"
     profile: str = "ascend910b"
     threads: int = 1
@@ -82,6 +80,11 @@ class FakeDevice:
     held: list[HeldCall] = field(default_factory=list[HeldCall])
     calls: list[KernelCall] = field(default_factory=list[KernelCall])
 
+    def __post_init__(self) -> None:
+        self.slabs = SlabPool(
+            capacity_bytes=self.memory_bytes, slab_bytes=128 * KIB, unmap=self.detach
+        )
+
     @property
     def memory_bytes(self) -> int:
         return 1024 * KIB
@@ -90,7 +93,7 @@ class FakeDevice:
         self.attached[slab.id] = slab
 
     def detach(self, slab: Slab) -> None:
-        del self.attached[slab.id]
+        self.attached.pop(slab.id, None)
 
     async def run(
         self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]

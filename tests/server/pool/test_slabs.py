@@ -13,7 +13,7 @@ PAGES = 8 * PAGE_BYTES
 
 @pytest.fixture
 def pool() -> SlabPool:
-    return SlabPool(capacity_bytes=4 * PAGES, slab_bytes=PAGES)
+    return SlabPool(capacity_bytes=4 * PAGES, slab_bytes=PAGES, unmap=id)
 
 
 def test_a_slab_cannot_be_resized_through_its_descriptor() -> None:
@@ -27,11 +27,33 @@ def test_a_slab_cannot_be_resized_through_its_descriptor() -> None:
 def test_a_slab_is_zero_when_it_is_handed_out_again(pool: SlabPool) -> None:
     slab = pool.take(1)
     assert not any(slab.memory)
+    for used_bytes in (slab.size_bytes, 100, 0):
+        slab.memory[:used_bytes] = b"\xff" * used_bytes
+        slab.used_bytes = used_bytes
+        pool.give_back(slab)
+        again = pool.take(1)
+        assert again is slab
+        assert not any(again.memory)
+
+
+def test_only_the_used_bytes_are_cleared(pool: SlabPool) -> None:
+    slab = pool.take(1)
     slab.memory[:] = b"\xff" * slab.size_bytes
+    slab.used_bytes = 100
     pool.give_back(slab)
-    again = pool.take(1)
-    assert again is slab
-    assert not any(again.memory)
+    assert bytes(pool.take(1).memory) == bytes(100) + b"\xff" * (slab.size_bytes - 100)
+
+
+def test_a_slab_is_unmapped_before_it_is_closed_and_not_while_it_is_idle() -> None:
+    unmapped: list[Slab] = []
+    pool = SlabPool(capacity_bytes=4 * PAGES, slab_bytes=PAGES, unmap=unmapped.append)
+    slab, large, shared = pool.take(1), pool.take(PAGES + 1), pool.take(1)
+    shared.mapped = True
+    for one in (slab, large, shared):
+        pool.give_back(one)
+    assert unmapped == [large, shared]
+    pool.close()
+    assert unmapped == [large, shared, slab]
 
 
 def test_an_exposed_slab_keeps_no_byte_and_is_never_handed_out_again(pool: SlabPool) -> None:
@@ -79,20 +101,20 @@ def test_idle_slabs_are_released_for_one_of_another_length(pool: SlabPool) -> No
 
 
 def test_the_last_slabs_are_small_but_few() -> None:
-    pool = SlabPool(capacity_bytes=32 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES)
+    pool = SlabPool(capacity_bytes=32 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES, unmap=id)
     pool.take(PAGE_BYTES)
     with pytest.raises(NoMemory):
         pool.take(1)
-    pool = SlabPool(capacity_bytes=33 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES)
+    pool = SlabPool(capacity_bytes=33 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES, unmap=id)
     pool.take(32 * PAGE_BYTES)
     assert pool.take(1).size_bytes == PAGE_BYTES
-    pool = SlabPool(capacity_bytes=40 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES)
+    pool = SlabPool(capacity_bytes=40 * PAGE_BYTES, slab_bytes=32 * PAGE_BYTES, unmap=id)
     pool.take(1)
     sizes = [pool.take(1).size_bytes for _ in range(4)]
     assert sizes == [2 * PAGE_BYTES] * 4
 
 
 def test_a_small_slab_has_a_sixteenth_of_an_ordinary_one() -> None:
-    pool = SlabPool(capacity_bytes=500 * PAGE_BYTES, slab_bytes=480 * PAGE_BYTES)
+    pool = SlabPool(capacity_bytes=500 * PAGE_BYTES, slab_bytes=480 * PAGE_BYTES, unmap=id)
     pool.take(1, maximum_bytes=40 * PAGE_BYTES)
     assert pool.free_bytes == (500 - 30) * PAGE_BYTES
