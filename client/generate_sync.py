@@ -15,11 +15,10 @@ CLIENT = Path(__file__).resolve().parent / "opserve_client"
 NAMES = {
     "_async": "_sync",
     "channels_async": "channels_blocking",
+    "http_async": "http_blocking",
     "runtime_async": "runtime_blocking",
     "aclose": "close",
     "aread": "read",
-    "aiter_bytes": "iter_bytes",
-    "aiter_lines": "iter_lines",
     "aclosing": "closing",
     "AsyncGenerator": "Generator",
 } | {
@@ -36,7 +35,7 @@ NAMES = {
         "MemoryTransport",
         "SessionOpener",
         "Plan",
-        "RestTransport",
+        "ConnectTransport",
         "Session",
         "SessionCalls",
         "Stream",

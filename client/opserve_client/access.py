@@ -40,14 +40,14 @@ class Access:
     """Address and credentials of a service.
 
     Attributes:
-        is_rest: Whether the protocol is REST; False means gRPC.
-        target: "host:port" for gRPC, the base URL for REST.
+        is_http: Whether the protocol is Connect over HTTP; False means gRPC.
+        target: "host:port" for gRPC, the base URL for HTTP.
         secure: Whether to use TLS.
         headers: Headers with the API key; a secret.
         tls: Certificates.
     """
 
-    is_rest: bool
+    is_http: bool
     target: str
     secure: bool
     headers: dict[str, str] = field(repr=False)
@@ -55,10 +55,9 @@ class Access:
 
     @property
     def place(self) -> str:
-        """The URL without a path and a user, for people."""
-        scheme = ("http" if self.is_rest else "grpc") + ("s" if self.secure else "")
-        authority = self.target.rpartition("://")[2].partition("/")[0]
-        return f"{scheme}://{authority.rpartition('@')[2]}"
+        """The URL without a path, for people."""
+        scheme = ("http" if self.is_http else "grpc") + ("s" if self.secure else "")
+        return f"{scheme}://{self.target.rpartition('://')[2].partition('/')[0]}"
 
 
 def access_to(
@@ -85,8 +84,8 @@ def access_to(
     if secure is None or (tls is not None and not secure):
         allowed = "HOST:PORT, grpcs:// or https://" if tls else ", ".join(_SCHEMES)
         raise invalid_parameter("address", address, allowed)
-    is_rest = scheme.startswith("http")
-    if not (is_rest or has_port(rest)):
+    is_http = scheme.startswith("http")
+    if not (is_http or has_port(rest)):
         allowed = f"a host and a port, {address.rstrip(':')}:50051 for a service's default port"
         raise invalid_parameter("address", address, allowed)
     key = _from_environment(KEY_VARIABLE) if api_key is None else api_key
@@ -97,7 +96,7 @@ def access_to(
             f"{PLAINTEXT_VARIABLE}=true"
         )
         raise invalid_parameter("address", address, allowed)
-    return Access(is_rest, address if is_rest else rest, secure, headers, tls or TlsFiles())
+    return Access(is_http, address if is_http else rest, secure, headers, tls or TlsFiles())
 
 
 def _from_environment(variable: str) -> str:

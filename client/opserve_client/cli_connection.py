@@ -17,8 +17,8 @@ _PANEL = "Connection"
 _ADDRESSES = frozenset({"address", "server"})
 """Parameters of the commands that call a service."""
 ADDRESS_HELP = (
-    "Address of the service: HOST:PORT for gRPC, http://HOST:PORT for REST; grpcs:// or https:// "
-    "for TLS."
+    "Address of the service: HOST:PORT for gRPC, http://HOST:PORT for Connect; grpcs:// or "
+    "https:// for TLS."
 )
 Address = Annotated[str, typer.Option(help=ADDRESS_HELP)]
 Accuracy = Annotated[

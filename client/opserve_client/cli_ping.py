@@ -38,7 +38,7 @@ def ping(
     access = access_at(context, address)
     row: dict[str, str | float | bool | None] = {
         "address": address,
-        "api": "REST" if access.is_rest else "gRPC",
+        "api": "Connect" if access.is_http else "gRPC",
         "tls": access.secure,
         "reachable": True,
         "key": "accepted" if access.headers else "not required",

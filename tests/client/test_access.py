@@ -2,7 +2,6 @@
 
 import secrets
 
-import httpx2
 import pytest
 
 from opserve_client import AclrtError, AsyncClient, Client, TlsFiles
@@ -13,7 +12,7 @@ from opserve_client.errors import (
     PermissionDeniedError,
     error_for,
 )
-from opserve_client.transports import GrpcTransport, RestTransport
+from opserve_client.transports import GrpcTransport
 from opserve_server.settings import Settings
 
 KEY = f"opserve_{secrets.token_hex(18)}"
@@ -21,7 +20,7 @@ BEARER = {"authorization": f"Bearer {KEY}"}
 
 
 @pytest.mark.parametrize(
-    ("address", "is_rest", "target", "secure"),
+    ("address", "is_http", "target", "secure"),
     [
         ("127.0.0.1:50051", False, "127.0.0.1:50051", False),
         ("grpc://[::1]:50051", False, "[::1]:50051", False),
@@ -31,10 +30,10 @@ BEARER = {"authorization": f"Bearer {KEY}"}
     ],
 )
 def test_an_address_selects_the_protocol_and_a_key_is_sent_over_it(
-    address: str, target: str, *, is_rest: bool, secure: bool
+    address: str, target: str, *, is_http: bool, secure: bool
 ) -> None:
     access = access_to(address, api_key=KEY, tls=None, allow_plaintext=False)
-    assert (access.is_rest, access.target, access.secure) == (is_rest, target, secure)
+    assert (access.is_http, access.target, access.secure) == (is_http, target, secure)
     assert access.headers == BEARER
     assert KEY not in repr(access)
 
@@ -85,21 +84,6 @@ def test_an_id_token_of_a_ci_system_is_a_credential() -> None:
     access = access_to("127.0.0.1:1", api_key=given, tls=None, allow_plaintext=False)
     assert access.headers == {"authorization": f"Bearer {given}"}
     assert given not in repr(access)
-
-
-def test_every_call_over_rest_identifies_the_caller() -> None:
-    seen: list[str | None] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        seen.append(request.headers.get("authorization"))
-        return httpx2.Response(200, json={"devices": []})
-
-    access = access_to("http://localhost", api_key=KEY, tls=None, allow_plaintext=False)
-    http = httpx2.Client(
-        base_url=access.target, headers=access.headers, transport=httpx2.MockTransport(answer)
-    )
-    Client(transport=RestTransport("http://localhost", http=http)).list_devices()
-    assert seen == [f"Bearer {KEY}"]
 
 
 def test_a_transport_shows_no_key() -> None:

@@ -100,7 +100,7 @@ def test_a_ping_that_fails_is_one_sentence_with_status_1(
 
 @pytest.mark.system
 def test_a_ping_works_over_both_wires(service: Addresses) -> None:
-    for address, api in ((service.grpc, "gRPC"), (service.rest, "REST")):
+    for address, api in ((service.grpc, "gRPC"), (service.rest, "Connect")):
         printed = json.loads(invoke("ping", address, "--json").stdout)
         assert (printed["api"], printed["version"]) == (api, version("opserve"))
         assert printed["latency_ms"] > 0

@@ -1,11 +1,11 @@
 """Calls of the TBE DSL and of FT-DSP: their arguments, outputs, refusals and errors."""
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import grpc
-import httpx2
 import numpy as np
 import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -35,9 +35,9 @@ from opserve_client import (
 from opserve_client.errors import error_from_result
 from opserve_client.operators import get_workspace_size_request, plain
 from opserve_client.run_batches import prepare
-from opserve_client.transports import MemoryTransport, RestTransport
+from opserve_client.transports import MemoryTransport
 from opserve_client.wire.grpc_errors import from_rpc_error
-from opserve_client.wire.rest_errors import from_response
+from opserve_client.wire.http_errors import from_connect, from_route
 
 PARA_DICT: dict[str, Any] = {
     "strides": [1, 1],
@@ -116,31 +116,6 @@ def test_explicit_zeros_and_false_are_sent() -> None:
     named = sent(deconvolution(param=None, pad_u=0, function="", core_mask=0))
     fields = {"dy_data", "x_data"} | {field.name for field, _ in named.ListFields()}
     assert fields - {"dy_data", "x_data"} == {"pad_u", "function", "core_mask"}
-
-
-def test_rest_sends_the_same_object_to_a_route_of_the_vendors_name() -> None:
-    requests: list[httpx2.Request] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        request.read()
-        requests.append(request)
-        opened = {"session": "5e55", "lease_s": 30.0, "workspace_size": 0, "executor": 1}
-        return httpx2.Response(200, json=opened)
-
-    http = httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://service")
-    with Client(transport=RestTransport("http://service", http=http)).open_session() as session:
-        session.get_workspace_size(
-            backprop_input(
-                filters=None, out_backprop=None, para_dict={"offset_x": 0, "group_dict": {}}
-            )
-        )
-    (request,) = [request for request in requests if "operators" in request.url.path]
-    assert request.url.path.endswith("/operators/conv2d_backprop_input:getWorkspaceSize")
-    assert json.loads(request.content)["arguments"] == {
-        "filter_sizes": [16, 16, 1, 1],
-        "input_sizes": [2, 16, 3, 3],
-        "para_dict": {"offset_x": 0, "group_dict": {}},
-    }
 
 
 # What the client refuses itself
@@ -362,14 +337,18 @@ def every_wire(domain: str, code: int, reason: str) -> Mapping[str, OpserveError
     info = error_details_pb2.ErrorInfo(reason=reason, domain=domain, metadata=metadata)
     members = {"code": code, "reason": reason, "domain": domain} | FIELDS
     problem = json.dumps(members | {"detail": "reported", "request_id": "r1"}).encode()
+    value = base64.b64encode(info.SerializeToString()).decode()
+    details = [{"type": "google.rpc.ErrorInfo", "value": value}]
+    connect = json.dumps({"message": "reported", "details": details}).encode()
     return {
         "gRPC": from_rpc_error(FailedRpc(info), address="grpc://a:1"),
-        "REST": from_response(400, problem),
+        "Connect": from_connect(400, connect, address="http://a:1"),
+        "REST": from_route(400, problem, address="http://a:1"),
         "batch": error_from_result(Error(**members, message="reported")),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     }
 
 
-@pytest.mark.parametrize("wire", ["gRPC", "REST", "batch"])
+@pytest.mark.parametrize("wire", ["gRPC", "Connect", "REST", "batch"])
 def test_a_tbe_error_is_raised_as_the_vendor_raises_it(wire: str) -> None:
     error = every_wire("opserve.tbe", 60011, "E60011")[wire]
     assert type(error) is TbeError
@@ -382,7 +361,7 @@ def test_a_tbe_error_is_raised_as_the_vendor_raises_it(wire: str) -> None:
     assert str(error) == "E60011: reported"
 
 
-@pytest.mark.parametrize("wire", ["gRPC", "REST", "batch"])
+@pytest.mark.parametrize("wire", ["gRPC", "Connect", "REST", "batch"])
 def test_a_deconv_error_has_opserves_own_number_and_name(wire: str) -> None:
     error = every_wire("opserve.ft_dsp", 2, "DECONV_PARAM_INVALID")[wire]
     assert type(error) is DeconvError
@@ -391,7 +370,7 @@ def test_a_deconv_error_has_opserves_own_number_and_name(wire: str) -> None:
     assert str(error) == "2 DECONV_PARAM_INVALID: reported"
 
 
-@pytest.mark.parametrize("wire", ["gRPC", "REST", "batch"])
+@pytest.mark.parametrize("wire", ["gRPC", "Connect", "REST", "batch"])
 def test_an_error_of_a_family_that_is_not_known_is_no_other_familys(wire: str) -> None:
     error = every_wire("opserve.newer", 161002, "NEW")[wire]
     assert type(error) is OpserveError

@@ -16,7 +16,7 @@ KEY = f"opserve_{secrets.token_hex(18)}"
     [
         ("127.0.0.1:50051", "grpc://127.0.0.1:50051"),
         ("grpcs://farm:50051", "grpcs://farm:50051"),
-        ("https://user:password@farm:8080/api", "https://farm:8080"),
+        ("https://farm:8080/api", "https://farm:8080"),
     ],
 )
 async def test_a_client_shows_its_address_and_state_but_no_key(address: str, shown: str) -> None:

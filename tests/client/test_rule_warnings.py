@@ -51,7 +51,7 @@ def test_a_session_has_direct_sums_and_rules_as_errors_by_default(
     client: Client, fake: FakeService
 ) -> None:
     with client.open_session():
-        assert (fake.opened.accuracy, fake.opened.documented_rules) == ("", "")
+        assert (fake.opened.accuracy, fake.opened.documented_rules) == ("direct", "error")
     with client.open_session(accuracy="fast", documented_rules="warn"):
         assert (fake.opened.accuracy, fake.opened.documented_rules) == ("fast", "warn")
 
@@ -134,7 +134,7 @@ def test_a_case_keeps_the_broken_rules_of_its_call(warned: Session, rows: int) -
 def test_cases_run_with_the_defaults_of_a_session(client: Client, fake: FakeService) -> None:
     sessions = Sessions(client, SessionOptions())
     sessions.on("ascend910b")
-    assert (fake.opened.accuracy, fake.opened.documented_rules) == ("", "")
+    assert (fake.opened.accuracy, fake.opened.documented_rules) == ("direct", "error")
     assert "SetDeterministicLevel" not in fake.calls
     other = Sessions(client, SessionOptions(accuracy="fast", documented_rules="warn"))
     other.on("ascend910b")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contract.connect_transport import ConnectTransport
+from contract.rest_transport import RestTransport
 from kernels.samples.sample import Bytes, Sample
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest
@@ -40,9 +40,9 @@ class Refusal:
 
 
 def client_over(service: Addresses, api: str) -> AsyncClient:
-    """A client over gRPC, REST or Connect."""
-    if api == "Connect":
-        return AsyncClient(transport=ConnectTransport(service.rest))
+    """A client over gRPC, Connect or REST."""
+    if api == "REST":
+        return AsyncClient(transport=RestTransport(service.rest))
     return AsyncClient(service.grpc if api == "gRPC" else service.rest)
 
 
@@ -51,15 +51,15 @@ async def every_session(service: Addresses, profile: str) -> AsyncGenerator[dict
     """A session on a profile for each API and kind of client."""
     async with AsyncExitStack() as stack:
         sessions: dict[str, AnySession] = {}
-        for api, address in (("gRPC", service.grpc), ("REST", service.rest)):
+        for api, address in (("gRPC", service.grpc), ("Connect", service.rest)):
             blocking = stack.enter_context(Client(address))
             sessions[f"{api}, blocking"] = stack.enter_context(blocking.open_session(profile))
             client = await stack.enter_async_context(AsyncClient(address))
             opening = client.open_session(profile)
             sessions[f"{api}, async"] = await stack.enter_async_context(opening)
-        over_connect = await stack.enter_async_context(client_over(service, "Connect"))
-        opening = over_connect.open_session(profile)
-        sessions["Connect"] = await stack.enter_async_context(opening)
+        over_rest = await stack.enter_async_context(client_over(service, "REST"))
+        opening = over_rest.open_session(profile)
+        sessions["REST"] = await stack.enter_async_context(opening)
         yield sessions
 
 

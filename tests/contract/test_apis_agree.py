@@ -1,4 +1,4 @@
-"""Over gRPC and REST, blocking and async, calls end in the same bytes and the same errors."""
+"""Over gRPC and Connect, blocking and async, calls end in the same bytes and the same errors."""
 
 import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Over gRPC and REST the call rate of a tenant stops no cleanup, and a short wait is no error."""
+"""By each API the call rate of a tenant stops no cleanup, and a short wait is no error."""
 
 import asyncio
 from collections.abc import AsyncGenerator

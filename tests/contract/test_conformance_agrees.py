@@ -1,4 +1,4 @@
-"""Over gRPC and REST a client gets the same cases, arrays and verdicts."""
+"""Over gRPC and Connect a client gets the same cases, arrays and verdicts."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ RAN = next(case for case in SUITE.cases if case.operator == "im2col_backward")
 REFUSED = next(case for case in SUITE.cases if case.is_refused)
 
 
-@pytest.fixture(params=["gRPC", "REST", "Connect"])
+@pytest.fixture(params=["gRPC", "Connect", "REST"])
 async def client(service: Addresses, request: pytest.FixtureRequest) -> AsyncGenerator[AsyncClient]:
     async with client_over(service, request.param) as made:
         yield made

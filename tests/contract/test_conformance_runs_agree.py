@@ -1,4 +1,4 @@
-"""Over gRPC and REST a suite is run, watched, cancelled and found again, also after a restart."""
+"""By each API a suite is run, watched, cancelled and found again, also after a restart."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ PROFILE = "ascend910b"
 FOLDS = [
     case for case in smoke(0).cases if (case.operator, case.profile) == ("im2col_backward", PROFILE)
 ]
-APIS = ["gRPC", "REST"]
+APIS = ["gRPC", "Connect"]
 NO_LEVEL: Any = "none"
 
 
@@ -58,7 +58,7 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, api: str) -> 
             documented_rules="warn",
         )
         assert (begun.state, begun.stage) == ("RUNNING", "WAITING")
-    other = "REST" if api == "gRPC" else "gRPC"
+    other = "Connect" if api == "gRPC" else "gRPC"
     async with client_of(kept, other) as client:
         run = await at_its_end(client, begun.id)
         results = await client.conformance.list_results(begun.id)
@@ -138,7 +138,7 @@ async def test_history_outlives_the_service(tmp_path: Path) -> None:
             while not (await ask.get_run(cut.id)).judged:
                 await ask.get_run(cut.id, wait_s=0.1)
     with private_service(store_url=url, devices='["ascend910b"]') as service:
-        async with client_of(service, "REST") as client:
+        async with client_of(service, "Connect") as client:
             found = (await client.conformance.list_runs()).runs
             assert [(run.id, run.state) for run in found] == [
                 (cut.id, "INTERRUPTED"),
@@ -149,7 +149,7 @@ async def test_history_outlives_the_service(tmp_path: Path) -> None:
 
 
 async def test_a_service_without_a_store_runs_no_suite(service: Addresses) -> None:
-    async with client_of(service, "REST") as client:
+    async with client_of(service, "Connect") as client:
         with pytest.raises(OpserveError) as caught:
             await client.conformance.run_suite("smoke", target="mine")
         assert caught.value.code == 200001

@@ -1,4 +1,4 @@
-"""Real rules of the vendor's page over gRPC and REST: errors by default, warnings on request."""
+"""Real rules of the vendor's page over gRPC and Connect: errors by default, warnings on request."""
 
 import io
 import json

@@ -201,7 +201,7 @@ async def test_groups_of_zero_are_refused_and_not_taken_for_absent(
 
 
 async def test_a_file_names_operators_as_the_vendor_does(npu: Mapping[str, AnySession]) -> None:
-    session = npu["REST, blocking"]
+    session = npu["Connect, blocking"]
     assert isinstance(session, Session)
     arguments = {
         "input_x": {"array": "x"},

@@ -1,4 +1,4 @@
-"""Over gRPC and REST: runs that were judged elsewhere, names of runs, and what changed."""
+"""Over gRPC and Connect: runs that were judged elsewhere, names of runs, and what changed."""
 
 import json
 from collections.abc import AsyncGenerator, Iterator
@@ -22,7 +22,7 @@ from opserve_client.wire import chunks
 from opserve_kernels.conformance.record import result_of
 
 pytestmark = pytest.mark.system
-APIS = ["gRPC", "REST", "Connect"]
+APIS = ["gRPC", "Connect", "REST"]
 DIGEST = f"sha256:{'0' * 64}"
 WRONG = result_of(folded().verdict, seconds=0.25)
 
@@ -195,7 +195,7 @@ async def test_a_run_that_is_too_large_for_a_stream_is_refused(kept: Addresses) 
     async with client_of(kept, "gRPC") as client:
         with pytest.raises(OpserveError, match="run has more than 65536 bytes"):
             await reported(client, large, "large")
-    async with client_of(kept, "REST") as client:
+    async with client_of(kept, "Connect") as client:
         assert (await reported(client, large, "large")).cases == 999
 
 

@@ -1,4 +1,4 @@
-"""Over gRPC and REST a caller's mistake is an error of its parameter with the remedy, no fault."""
+"""By each API a caller's mistake is an error of its parameter with the remedy, no fault."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping

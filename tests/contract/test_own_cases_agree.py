@@ -1,4 +1,4 @@
-"""Over gRPC and REST a case of one's own is judged by its definition as one of a suite is."""
+"""Over gRPC and Connect a case of one's own is judged by its definition as one of a suite is."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -12,7 +12,7 @@ from contract.apis import Refusal, client_over, refusal
 from opserve.v1.conformance_service_pb2 import GetInputsRequest
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses
-from opserve_client.wire.conformance_methods import GET_INPUTS, GET_OWN_INPUTS
+from opserve_client.wire.conformance_methods import GET_INPUTS
 from opserve_kernels.cases.arrays import arrays_of, plain_inputs
 from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.reading import case_of, parse_object
@@ -35,7 +35,7 @@ def definition_of(case: Case, **changes: Any) -> str:
     return json.dumps(line)
 
 
-@pytest.fixture(params=["gRPC", "REST", "Connect"])
+@pytest.fixture(params=["gRPC", "Connect", "REST"])
 async def client(service: Addresses, request: pytest.FixtureRequest) -> AsyncGenerator[AsyncClient]:
     async with client_over(service, request.param) as made:
         yield made
@@ -124,7 +124,7 @@ async def test_both_apis_refuse_alike(service: Addresses) -> None:
                 ask.read_cases("miopen", "", profile="none"),
                 ask.read_cases("miopen", "", fill="none"),
                 ask.read_cases("json", "\n" * 1001),
-                connection.archive(GET_OWN_INPUTS, nothing),
+                connection.archive(GET_INPUTS, nothing),
                 ask.verify(canonical(LARGE.to_json()), {}),
                 ask.get_inputs(definition_of(WRONG, expect="ACLNN_ERR_PARAM_INVALID")),
             ]

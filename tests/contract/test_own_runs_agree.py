@@ -1,4 +1,4 @@
-"""Over gRPC and REST cases of one's own are run on devices as a suite is."""
+"""Over gRPC and Connect cases of one's own are run on devices as a suite is."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Over gRPC and REST, alone and in a batch, a client gets the same error for a used quota."""
+"""By each API, alone and in a batch, a client gets the same error for a used quota."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,9 +11,12 @@ from typing_extensions import override
 from opserve.v1.command_service_pb2 import CommandResult
 from opserve_client.errors import OpserveError, QuotaExceeded, error_from_result
 from opserve_client.wire.grpc_errors import from_rpc_error
+from opserve_client.wire.http_errors import from_connect, from_route
 from opserve_client.wire.json_messages import from_json
-from opserve_client.wire.rest_errors import from_response
+from opserve_server.calls import ObservedCall
+from opserve_server.connect_api.errors import UNARY_ERRORS
 from opserve_server.core import errors
+from opserve_server.core.observations import Call, ignore
 from opserve_server.core.results import Failed
 from opserve_server.core.tenants import Resource
 from opserve_server.grpc_api.convert import result_of
@@ -53,7 +56,13 @@ def over_grpc(error: errors.OpserveError) -> OpserveError:
 
 def over_rest(error: errors.OpserveError) -> OpserveError:
     answer = refusal(error, path="/", request_id=ID)
-    return from_response(answer.status_code, bytes(answer.body))
+    return from_route(answer.status_code, bytes(answer.body), address="http://there:1")
+
+
+def over_connect(error: errors.OpserveError) -> OpserveError:
+    with ObservedCall(Call(api="connect", method="", request_id=ID, headers={}), ignore):
+        answer = UNARY_ERRORS.refusal(error, path="/", request_id=ID)
+    return from_connect(answer.status_code, bytes(answer.body), address="http://there:1")
 
 
 def in_a_batch_over_grpc(error: errors.OpserveError) -> OpserveError:
@@ -68,6 +77,7 @@ def in_a_batch_over_rest(error: errors.OpserveError) -> OpserveError:
 WAYS: Mapping[str, Callable[[errors.OpserveError], OpserveError]] = {
     "gRPC": over_grpc,
     "REST": over_rest,
+    "Connect": over_connect,
     "gRPC, batch": in_a_batch_over_grpc,
     "REST, batch": in_a_batch_over_rest,
 }

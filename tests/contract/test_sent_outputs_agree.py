@@ -1,4 +1,4 @@
-"""Over gRPC and REST only those outputs travel that the service has not had before."""
+"""Over gRPC and Connect only those outputs travel that the service has not had before."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Over gRPC and REST foreign standards are reported beside the layers, and gate on request."""
+"""Over gRPC and Connect foreign standards are reported beside the layers, and gate on request."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ OFF = 1e-6
 default allows, 1.3e-6 of the result."""
 
 
-@pytest.mark.parametrize("api", ["gRPC", "REST"])
+@pytest.mark.parametrize("api", ["gRPC", "Connect"])
 async def test_a_standard_is_reported_and_fails_as_a_gate_what_the_layers_pass(
     service: Addresses, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

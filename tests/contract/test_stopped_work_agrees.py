@@ -1,4 +1,4 @@
-"""Over gRPC and REST, blocking and async, work is aborted and late in the same way."""
+"""Over gRPC and Connect, blocking and async, work is aborted and late in the same way."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from opserve_client import ConvolutionBackward, CubeMathType, ExecutionFailed
 from opserve_client.private_service import Addresses
 
 pytestmark = [pytest.mark.system, pytest.mark.asyncio(loop_scope="module")]
-WAYS = [f"{api}, {kind}" for api in ("gRPC", "REST") for kind in ("blocking", "async")]
+WAYS = [f"{api}, {kind}" for api in ("gRPC", "Connect") for kind in ("blocking", "async")]
 LONG_CALLS = 30
 """Of some ten milliseconds each: queued at once, they are not over before an answer is back."""
 

@@ -1,4 +1,4 @@
-"""Over gRPC and REST a client waits for a device, gets its position and disconnects, alike."""
+"""Over gRPC and Connect a client waits for a device, gets its position and disconnects, alike."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -9,10 +9,10 @@ import grpc
 import httpx2
 import pytest
 
-from contract.connect_transport import ConnectTransport
+from contract.rest_transport import RestTransport
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.runtime_async import Sleep
-from opserve_client.transports import AsyncRestTransport
+from opserve_client.transports import AsyncConnectTransport
 from opserve_server.administration import Administration
 from opserve_server.bootstrap import first_key
 from opserve_server.conformance.conformance import Conformance
@@ -31,6 +31,7 @@ from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.tokens import Tokens
 from server.conformance_service import conformance_of
+from server.connections_in_memory import ConnectionsInMemory
 from server.core.fakes import LIMITS, FakeDevice
 from server.entry_points import RUN_LIMITS
 from server.guards import CALLS, GUESSES
@@ -71,8 +72,10 @@ class Deployment:
         headers = {"authorization": f"Bearer {key}"}
         base = "http://service.example"
         http = httpx2.AsyncClient(transport=self.rest, base_url=base, headers=headers)
-        transport = ConnectTransport if api == "connect" else AsyncRestTransport
-        return AsyncClient(transport=transport(base, http=http), sleep=sleep)
+        if api == "rest":
+            return AsyncClient(transport=RestTransport(base, http=http), sleep=sleep)
+        transport = AsyncConnectTransport(base, http=ConnectionsInMemory(http))
+        return AsyncClient(transport=transport, sleep=sleep)
 
     async def audit(self) -> list[AuditEntry]:
         """All entries, the eldest first, refused callers too."""

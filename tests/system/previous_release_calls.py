@@ -23,9 +23,14 @@ IMAGE = [[[1, 2, 1], [2, 4, 2], [1, 2, 1]]]
 """Ones of four overlapping 2x2 blocks in a 3x3 image."""
 
 
-def main(grpc: str, rest: str) -> None:
-    """Opens sessions, runs calls in one and in two phases, and requests a verdict."""
-    for address in (grpc, rest):
+def main(rest: str, *addresses: str) -> None:
+    """Opens sessions, runs calls in one and in two phases, and requests a verdict.
+
+    Args:
+        rest: The REST API, for a whole call in one request.
+        addresses: Addresses of the service that the client can call.
+    """
+    for address in addresses:
         with Client(address) as client:
             with client.open_session("ascend910b") as session:
                 session.set_deterministic_level("deterministic")

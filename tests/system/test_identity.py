@@ -199,7 +199,7 @@ async def test_a_running_service_learns_of_keys_and_of_their_end(
         await until(second_opens)
         await store.keys.revoke(first_id, audit=AUDIT)
         await until(first_is_closed)
-    page = await store.audit.page(AuditQuery(outcome="401"), limit=100)
+    page = await store.audit.page(AuditQuery(outcome="unauthenticated"), limit=100)
     assert {entry.reason for entry in page.entries} == {f"key {first_id} is revoked"}
     keys = {key.id: key.last_used_at for key in await store.keys.of("mill")}
     assert all(keys.values()), "a last use is written when the service ends"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opserve_client import private_service
+from opserve_client import Client, OpserveError, private_service
 from opserve_client.private_service import Addresses
 from previous_release import COMMIT, REPOSITORY, VERSION
 
@@ -50,9 +50,9 @@ def environment_of(release: Path) -> Mapping[str, str]:
     return os.environ | {"PYTHONPATH": str(release), "OPSERVE_STORE_URL": ""}
 
 
-def calls_of(client: Mapping[str, str], service: Addresses) -> str:
+def calls_of(client: Mapping[str, str], rest: str, *addresses: str) -> str:
     """The folder of the client whose calls all passed."""
-    command = [sys.executable, str(CALLS), service.grpc, service.rest]
+    command = [sys.executable, str(CALLS), rest, *addresses]
     done = subprocess.run(command, env=client, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.removeprefix("passed ").strip()
@@ -73,7 +73,7 @@ def service_of(release: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Addr
 
 def test_a_client_of_the_previous_release_works_with_this_service(release: Path) -> None:
     with private_service.private_service(**DEVICES) as service:
-        found = calls_of(environment_of(release), service)
+        found = calls_of(environment_of(release), service.rest, service.grpc, service.rest)
     assert found.startswith(str(release))
 
 
@@ -81,7 +81,12 @@ def test_this_client_works_with_a_service_of_the_previous_release(
     release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with service_of(release, monkeypatch) as service:
-        found = calls_of(os.environ, service)
+        found = calls_of(os.environ, service.rest, service.grpc)
+        with (
+            Client(service.rest) as client,
+            pytest.raises(OpserveError, match="does not serve Connect"),
+        ):
+            client.list_devices()
     assert found.startswith(str(REPOSITORY))
 
 

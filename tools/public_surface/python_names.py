@@ -31,7 +31,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "opserve_server.settings": ("settings_of_environment",),
 }
 """Public modules and their public names; the names of a module without any are its `__all__`."""
-CONSTRUCTED = {"Client", "GrpcTransport", "MemoryTransport", "RestTransport"}
+CONSTRUCTED = {"Client", "ConnectTransport", "GrpcTransport", "MemoryTransport"}
 """Classes that users construct; dataclasses and dictionaries are constructed of their members."""
 INTERNAL = {"format_follows_call", "owner", "sleep", "tensor_fields"}
 """Members and parameters that serve the client itself."""

@@ -1,4 +1,4 @@
-"""Connections to a service, over gRPC or REST."""
+"""Connections to a service, over gRPC or Connect."""
 
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -61,8 +61,8 @@ class AsyncClient:
     away.
 
     Args:
-        address: "127.0.0.1:50051" or "grpc://..." for gRPC, "http://..." for REST; "grpcs://..."
-            and "https://..." for the same under TLS.
+        address: "127.0.0.1:50051" or "grpc://..." for gRPC, "http://..." for Connect;
+            "grpcs://..." and "https://..." for the same under TLS.
         api_key: API key of the caller, or ID token of its CI job; None means the environment
             variable OPSERVE_API_KEY, if it is set.
         tls: Certificates for TLS; None means those of the system.
@@ -222,11 +222,6 @@ class AsyncClient:
                 documented_rules, DOCUMENTED_RULES, parameter="documented_rules"
             ),
         )
-        # A service of the previous release rejects these fields over REST: defaults are not sent.
-        if accuracy == "direct":
-            request.ClearField("accuracy")
-        if documented_rules == "error":
-            request.ClearField("documented_rules")
         return runtime_async.awaitable_context(self._open_session(request, on_position))
 
     async def list_waiting(self) -> list[Waiting]:
@@ -275,10 +270,10 @@ def _seconds_or_0(value: float | None, *, parameter: str) -> float:
 
 def _transport_for(access: Access) -> AsyncTransport:
     # Here, as most of the time that an import of the client takes is that of such a library.
-    if access.is_rest:
-        from opserve_client._async.transports.rest import AsyncRestTransport  # noqa: PLC0415
+    if access.is_http:
+        from opserve_client._async.transports.connect import AsyncConnectTransport  # noqa: PLC0415
 
-        return AsyncRestTransport(access.target, access=access)
+        return AsyncConnectTransport(access.target, access=access)
     from opserve_client._async.transports.grpc import AsyncGrpcTransport  # noqa: PLC0415
 
     return AsyncGrpcTransport(access.target, access=access)

@@ -114,8 +114,7 @@ class AsyncConformance:
             seed: Seed of the inputs.
         """
         request = _of_case(conformance.GetInputsRequest, case, suite=suite, seed=seed)
-        method = methods.GET_OWN_INPUTS if request.definition else methods.GET_INPUTS
-        return unpacked(await self._connection.archive(method, request))
+        return unpacked(await self._connection.archive(methods.GET_INPUTS, request))
 
     async def get_golden(
         self, case: str, *, suite: str = "standard", seed: int = 0
@@ -131,8 +130,7 @@ class AsyncConformance:
             seed: Seed of the inputs.
         """
         request = _of_case(conformance.GetGoldenRequest, case, suite=suite, seed=seed)
-        method = methods.GET_OWN_GOLDEN if request.definition else methods.GET_GOLDEN
-        return unpacked(await self._connection.archive(method, request))
+        return unpacked(await self._connection.archive(methods.GET_GOLDEN, request))
 
     async def verify(  # noqa: PLR0913  # each by name
         self,
@@ -372,9 +370,7 @@ class AsyncConformance:
             gates=request.gates,
             definition=request.definition,
         )
-        own = methods.SUBMIT_OWN_OUTPUTS
-        method = own if request.definition else methods.SUBMIT_OUTPUTS
-        answer = await self._connection.call(method, submission)
+        answer = await self._connection.call(methods.SUBMIT_OUTPUTS, submission)
         if answer.HasField("verified"):
             return answer.verified
         lacking = {name: array for name, array in arrays.items() if name in answer.missing}

@@ -242,7 +242,8 @@ class Admin:
 
         Args:
             tenant: Name of a tenant; "" means unauthenticated callers, None all callers.
-            outcome: "OK", or the status of the API: "UNAUTHENTICATED" over gRPC, "401" over REST.
+            outcome: "OK", or the status of the API: "UNAUTHENTICATED" over gRPC, "unauthenticated"
+                over Connect, "401" over REST.
             since: Earliest time in seconds since 1970.
             until: End of the time span, exclusive, in seconds since 1970.
             cursor: Cursor of the previous page; "" means the first page.

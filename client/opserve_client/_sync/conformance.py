@@ -113,8 +113,7 @@ class Conformance:
             seed: Seed of the inputs.
         """
         request = _of_case(conformance.GetInputsRequest, case, suite=suite, seed=seed)
-        method = methods.GET_OWN_INPUTS if request.definition else methods.GET_INPUTS
-        return unpacked(self._connection.archive(method, request))
+        return unpacked(self._connection.archive(methods.GET_INPUTS, request))
 
     def get_golden(self, case: str, *, suite: str = "standard", seed: int = 0) -> dict[str, Array]:
         """Returns the expected values of each output, in float64 and in the output's shape.
@@ -128,8 +127,7 @@ class Conformance:
             seed: Seed of the inputs.
         """
         request = _of_case(conformance.GetGoldenRequest, case, suite=suite, seed=seed)
-        method = methods.GET_OWN_GOLDEN if request.definition else methods.GET_GOLDEN
-        return unpacked(self._connection.archive(method, request))
+        return unpacked(self._connection.archive(methods.GET_GOLDEN, request))
 
     def verify(  # noqa: PLR0913  # each by name
         self,
@@ -369,9 +367,7 @@ class Conformance:
             gates=request.gates,
             definition=request.definition,
         )
-        own = methods.SUBMIT_OWN_OUTPUTS
-        method = own if request.definition else methods.SUBMIT_OUTPUTS
-        answer = self._connection.call(method, submission)
+        answer = self._connection.call(methods.SUBMIT_OUTPUTS, submission)
         if answer.HasField("verified"):
             return answer.verified
         lacking = {name: array for name, array in arrays.items() if name in answer.missing}

@@ -89,7 +89,7 @@ Server = Annotated[
     str,
     typer.Option(
         help="Address of the service that computes expected values: HOST:PORT for gRPC, "
-        "http://HOST:PORT for REST; grpcs:// or https:// for TLS. It needs a device with the "
+        "http://HOST:PORT for Connect; grpcs:// or https:// for TLS. It needs a device with the "
         "profile reference. Default: the command starts a service, which ends with it."
     ),
 ]
@@ -98,7 +98,7 @@ OfHistory = Annotated[
     typer.Option(
         "--server",
         help="Address of the service with the history: HOST:PORT for gRPC, http://HOST:PORT for "
-        "REST; grpcs:// or https:// for TLS. No default; runs in folders need no service.",
+        "Connect; grpcs:// or https:// for TLS. No default; runs in folders need no service.",
     ),
 ]
 TargetName = Annotated[str, typer.Option("--target", help=f"Implementation to test: {FORMS}.")]

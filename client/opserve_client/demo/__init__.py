@@ -72,7 +72,7 @@ def main() -> int:
             addresses = stack.enter_context(private_service(devices='["ascend910b"]'))
         report = train(addresses, train_set, test_set, console)
         show(report, console)
-        show_one_call_over_rest(addresses, console)
+        show_one_call_over_connect(addresses, console)
     console.print("[green]passed[/]" if report.passed else "[red]failed[/]")
     return ExitStatus.DONE if report.passed else ExitStatus.FAILED
 
@@ -159,8 +159,8 @@ def show(report: Report, console: Console) -> None:
     console.print(table)
 
 
-def show_one_call_over_rest(addresses: Addresses, console: Console) -> None:
-    """Runs the vendor's sample of aclnnIm2colBackward over REST."""
+def show_one_call_over_connect(addresses: Addresses, console: Console) -> None:
+    """Runs the vendor's sample of aclnnIm2colBackward over Connect."""
     columns = (np.arange(8, dtype=np.float32) + np.float32(0.1)).reshape(4, 2)
     with Client(addresses.rest) as client, client.open_session("ascend910b") as session:
         image = session.run(
@@ -174,5 +174,5 @@ def show_one_call_over_rest(addresses: Addresses, console: Console) -> None:
             )
         )
     console.print(
-        f"aclnnIm2colBackward over REST: grad_output\n{columns}\nto a 1x1 image: {image.out}"
+        f"aclnnIm2colBackward over Connect: grad_output\n{columns}\nto a 1x1 image: {image.out}"
     )

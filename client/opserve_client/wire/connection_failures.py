@@ -1,6 +1,6 @@
 """Sentences for failed connections: what happened and what to do, by the text of the failure.
 
-The texts are those of gRPC's core with BoringSSL, and of Python's ssl, socket and httpcore.
+The texts are those of gRPC's core with BoringSSL, of Python's ssl and socket, and of http_messages.
 """
 
 import re
@@ -56,40 +56,40 @@ _RULES = (
         schemes=_TLS,
         pattern="WRONG_VERSION_NUMBER",
         sentence="the port does not use TLS: write grpc://{place} for gRPC without TLS, or "
-        "http://{place} for REST without TLS",
+        "http://{place} for HTTP without TLS",
     ),
     _Rule(
         schemes=("grpcs",),
         pattern="missing selected ALPN",
-        sentence="the port uses TLS and is no gRPC port: for REST, write https://{place}",
+        sentence="the port uses TLS and is no gRPC port: for HTTP, write https://{place}",
     ),
     _Rule(
         schemes=("https",),
-        pattern="disconnected without",
+        pattern="connection ended before the answer",
         sentence="the port uses TLS and closed the connection without an answer, as a gRPC port "
         "does: for gRPC, write grpcs://{place}",
     ),
     _Rule(
         schemes=("grpc",),
         pattern="http1.x server|Expected SETTINGS frame",
-        sentence="the port is no gRPC port: for REST, write http://{place}",
+        sentence="the port is no gRPC port: for HTTP, write http://{place}",
     ),
     _Rule(
         schemes=("http",),
-        pattern="illegal (request|status) line",
-        sentence="the port is no REST port: for gRPC, write grpc://{place}",
+        pattern="the port sent no HTTP",
+        sentence="the port is no HTTP port: for gRPC, write grpc://{place}",
     ),
     _Rule(
         schemes=("grpc",),
         pattern="failed to connect.*(Socket closed|reset by peer|forcibly closed)",
         sentence="the port closes new connections, as a port with TLS does: for TLS, write "
-        "grpcs://{place} (gRPC) or https://{place} (REST)",
+        "grpcs://{place} (gRPC) or https://{place} (HTTP)",
     ),
     _Rule(
         schemes=("http",),
-        pattern="disconnected without|reset by peer|forcibly closed",
+        pattern="connection ended before the answer|reset by peer|forcibly closed",
         sentence="the port closed the connection without an answer, as a port with TLS does, or a "
-        "service that ends: for TLS, write https://{place} (REST) or grpcs://{place} (gRPC)",
+        "service that ends: for TLS, write https://{place} (HTTP) or grpcs://{place} (gRPC)",
     ),
 )
 _OTHERWISE = "no connection; is the service running there (`opserve serve`)?"
@@ -113,7 +113,7 @@ def explained(address: str, failure: str) -> str:
     if scheme in _DEFAULT_PORTS and not has_port(place):
         message += (
             f"; the address has no port, so the client called port {_DEFAULT_PORTS[scheme]}: add "
-            f"that of the service's REST API, {scheme}://{place}:8080 by default"
+            f"that of the service's HTTP port, {scheme}://{place}:8080 by default"
         )
     return f"{message} ({failure})"
 

@@ -12,14 +12,13 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]  they are no
 from opserve_client.errors import (
     OPSERVE,
     OpserveError,
-    QuotaMembers,
-    error_for,
     malformed_answer,
     over_limit,
     timed_out,
     unreachable,
 )
 from opserve_client.wire.connection_failures import explained
+from opserve_client.wire.error_info import from_info
 
 _DETAILS = "grpc-status-details-bin"
 _REFUSED = "CANCELLED"
@@ -53,7 +52,7 @@ def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
     assert isinstance(error, FailedCall), "grpc raises its errors with the state of their call"
     info = _error_info(error)
     if info is not None:
-        return _from_info(error.details() or "", info)
+        return from_info(error.details() or "", info)
     failure = f"gRPC {error.code().name}: {error.details()}"
     if error.code() is grpc.StatusCode.UNAVAILABLE or _is_sending_failed(error):
         return unreachable(explained(address, failure))
@@ -79,22 +78,3 @@ def _error_info(error: FailedCall) -> error_details_pb2.ErrorInfo | None:
                 if detail.Unpack(info) and info.domain.partition(".")[0] == OPSERVE:
                     return info
     return None
-
-
-def _from_info(message: str, info: error_details_pb2.ErrorInfo) -> OpserveError:
-    metadata = info.metadata
-    return error_for(
-        message,
-        code=int(metadata["code"]),
-        domain=info.domain,
-        executor=int(metadata.get("executor", "0")),
-        quota=QuotaMembers(*(float(metadata[name]) for name in QuotaMembers._fields))
-        if "retry_after_s" in metadata
-        else None,
-        name=info.reason,
-        parameter=metadata.get("parameter", ""),
-        given=metadata.get("given", ""),
-        allowed=metadata.get("allowed", ""),
-        request_id=metadata.get("request_id", ""),
-        ended=metadata.get("ended", ""),
-    )

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from typing_extensions import override
 
+from contract.rest_transport import RestTransport
 from opserve.v1.memory_service_pb2 import FreeRequest, ReadRequest, WriteRequest
 from opserve.v1.stream_service_pb2 import WatchStreamRequest
-from opserve_client.transports import AsyncGrpcTransport, AsyncRestTransport
+from opserve_client.transports import AsyncConnectTransport, AsyncGrpcTransport, AsyncTransport
 from opserve_client.wire.methods import FREE
-from opserve_client.wire.rest_forms import rest_request
 from opserve_client.wire.trace_context import trace_headers
 from opserve_kernels.status import Status
 from opserve_server.calls import ObservedCall
@@ -25,6 +25,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.observations import Call, CallBegan, Observation, WorkEnded
 from opserve_server.telemetry import traces as module
 from opserve_server.telemetry.traces import Traces
+from server.connections_in_memory import ConnectionsInMemory
 from server.recording import ENTRIES, SESSION
 from server.telemetry.conftest import Apis
 
@@ -56,8 +57,7 @@ async def test_rest_and_connect_continue_the_clients_span(
     apis.observers.append(traces.observe)
     request = FreeRequest(session=SESSION, buffer=1)
     with CLIENT.start_as_current_span("work") as work:
-        form = rest_request(FREE, request)
-        await apis.rest.request(form.verb, form.path, headers=form.headers)
+        await RestTransport("", http=apis.rest).call(FREE, request, timeout_s=30)
         await apis.rest.post(FREE.path, json={"session": SESSION}, headers=trace_headers())
     spans = exporter.get_finished_spans()
     assert [span.name for span in spans] == ["Free", "Free"]
@@ -110,7 +110,7 @@ async def test_queue_and_kernel_are_children_of_the_call_with_the_devices_times(
     assert dict(kernel.attributes or {})["opserve.operator"] == "im2col_backward"
 
 
-@pytest.mark.parametrize("api", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", "connect"])
 async def test_the_client_sends_its_span_with_every_call(apis: Apis, api: str) -> None:
     parents: list[str] = []
 
@@ -119,8 +119,10 @@ async def test_the_client_sends_its_span_with_every_call(apis: Apis, api: str) -
             parents.append(str(observation.call.headers["traceparent"]))
 
     apis.observers.append(observe)
-    rest = AsyncRestTransport("http://localhost", http=apis.rest)
-    transport = AsyncGrpcTransport(apis.target) if api == "grpc" else rest
+    http = ConnectionsInMemory(apis.rest)
+    transport: AsyncTransport = AsyncConnectTransport("http://localhost", http=http)
+    if api == "grpc":
+        transport = AsyncGrpcTransport(apis.target)
     with CLIENT.start_as_current_span("work") as work:
         await transport.call(FREE, FreeRequest(session=SESSION, buffer=1), timeout_s=30)
         place = WriteRequest(session=SESSION, buffer=1, size_bytes=3)

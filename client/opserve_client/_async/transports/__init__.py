@@ -1,1 +1,1 @@
-"""How calls reach a service: over gRPC, over REST, or in memory."""
+"""How calls reach a service: over gRPC, over Connect, or in memory."""
