@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from opserve_client.errors import invalid_parameter
-from opserve_client.wire.connection_failures import has_port
+from opserve_client.wire.connection_failures import has_port, with_default_port
 from opserve_kernels.user_input import similar_name
 
 KEY_VARIABLE = "OPSERVE_API_KEY"
@@ -86,7 +86,7 @@ def access_to(
         raise invalid_parameter("address", address, allowed)
     is_http = scheme.startswith("http")
     if not (is_http or has_port(rest)):
-        allowed = f"a host and a port, {address.rstrip(':')}:50051 for a service's default port"
+        allowed = f"a host and a port, such as {with_default_port(rest)}"
         raise invalid_parameter("address", address, allowed)
     key = _from_environment(KEY_VARIABLE) if api_key is None else api_key
     headers = {"authorization": f"Bearer {_printable(key)}"} if key else {}

@@ -135,8 +135,8 @@ def bootstrap(
         bool,
         typer.Option(
             "--force",
-            help="Create a key although the store has administrators, and revoke the last key that "
-            "this command created. Default: the command fails where a key can administer.",
+            help="Create a key although the store has administrators, and revoke the keys that "
+            "this command created before. Default: the command fails where a key can administer.",
         ),
     ] = False,
 ) -> None:

@@ -1,6 +1,7 @@
 """The command `opserve ping`: the version, latency and access of a service."""
 
 import sys
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from typing import Annotated
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 
 from opserve_client._sync.client import DEFAULT_ADDRESS, Client
-from opserve_client.cli_connection import ADDRESS_HELP, access_at, connected
+from opserve_client.cli_connection import ADDRESS_HELP, access_at, client_at, connected
 from opserve_client.cli_rows import AsJson, Row, printable, show, show_json
 from opserve_client.errors import (
     AuthenticationError,
@@ -26,8 +27,11 @@ _COLUMNS = ("address", "api", "tls", "reachable", "key", "version", "latency_ms"
 
 def ping(
     context: typer.Context,
-    address: Annotated[str, typer.Argument(help=ADDRESS_HELP)] = DEFAULT_ADDRESS,
+    place: Annotated[
+        str | None, typer.Argument(metavar="[ADDRESS]", help="The same as --address.")
+    ] = None,
     *,
+    address: Annotated[str, typer.Option(help=ADDRESS_HELP)] = DEFAULT_ADDRESS,
     as_json: AsJson = False,
 ) -> None:
     """Check that a service answers and accepts the caller; show its version and latency.
@@ -35,6 +39,7 @@ def ping(
     latency_ms is the median of 9 calls, in milliseconds. The exit status is 0 if the service
     accepts the caller, and 1 with one sentence on standard error otherwise.
     """
+    address = place or address
     access = access_at(context, address)
     row: dict[str, str | float | bool | None] = {
         "address": address,
@@ -50,6 +55,8 @@ def ping(
         try:
             row["version"] = client.get_version() or None
             row["latency_ms"] = _latency_ms(client)
+            if access.headers and _needs_no_key(context, address):
+                row["key"] = "not required"
         except OpserveError as error:
             failure = error
             row |= _failed(error, has_key=bool(access.headers))
@@ -58,6 +65,16 @@ def ping(
     if failure is not None:
         sys.stderr.write(f"opserve: {printable(' '.join(str(failure).split()))}\n")
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _needs_no_key(context: typer.Context, address: str) -> bool:
+    """Returns whether the service accepts callers without a key, and so did not check this one."""
+    with client_at(address, replace(context.obj, api_key="")) as client:
+        try:
+            client.get_version()
+        except OpserveError:
+            return False
+    return True
 
 
 def _latency_ms(client: Client) -> float:

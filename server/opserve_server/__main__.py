@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from argparse import ArgumentParser
 from types import FrameType
 
@@ -21,8 +22,16 @@ def main() -> int:
     # Garbage collections during imports free nothing, and take a fifth of the import time.
     gc.disable()
     # Workers import this module too, and need none of the front's modules.
-    from opserve_server.app import main as serve  # noqa: PLC0415
-
+    try:
+        from opserve_server.app import main as serve  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("opserve"):
+            raise
+        sys.stderr.write(
+            f"opserve: the service needs {error.name}, which this environment lacks: "
+            "pip install 'opserve[server]'\n"
+        )
+        return ExitStatus.UNUSABLE
     gc.enable()
     return serve()
 

@@ -70,11 +70,12 @@ async def _bootstrap(settings: Settings, tenant: str, *, force: bool) -> str:
 async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> str:
     """Creates a key with every scope, and its tenant if it does not exist.
 
+    Keys that it created before are revoked, those of other tenants, too.
+
     Args:
         store: The store.
         tenant: Tenant of the key.
-        force: Whether to create it even if a caller can administer; earlier bootstrap keys are
-            revoked then.
+        force: Whether to create it even if a caller can administer.
         now: Seconds since 1970.
 
     Raises:
@@ -85,7 +86,10 @@ async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> st
     """
     directory = await store.directory()
     if is_administered(directory, now=now) and not force:
-        raise Administered("a key with the scope admin is active: use it, or give --force")
+        raise Administered(
+            "a key with the scope admin is active: use it, or give --force, which revokes the "
+            "keys of earlier bootstraps"
+        )
     entry = partial(_entry, at=now)
     principal = Principal(tenant=new_tenant_name(tenant), name=PRINCIPAL, scopes=frozenset(Scope))
     if tenant not in directory.tenants:
@@ -94,7 +98,7 @@ async def first_key(store: Store, tenant: str, *, force: bool, now: float) -> st
     else:
         audit = entry("UpdateTenant", f"tenant={tenant} disabled=False unlimited=calls_per_s")
         await store.tenants.update(tenant, change=_key_policy_detail, audit=audit)
-    for key_id in _live_keys(directory, principal):
+    for key_id in _live_keys(directory):
         await store.keys.revoke(key_id, audit=entry("RevokeKey", f"key={key_id}"))
     store.note_keys()
     text = new_key()
@@ -110,13 +114,14 @@ def _key_policy_detail(tenant: Tenant) -> Tenant:
     return replace(tenant, disabled=False, quota=replace(tenant.quota, calls_per_s=None))
 
 
-def _live_keys(directory: Directory, principal: Principal) -> list[str]:
-    """Keys of a principal that are not revoked, by their ids."""
+def _live_keys(directory: Directory) -> list[str]:
+    """Keys of earlier bootstraps that are not revoked, by their ids."""
     return [
         key.id
         for key in directory.keys.values()
         if key.revoked_at is None
-        and (key.principal.tenant, key.principal.name) == (principal.tenant, principal.name)
+        and key.principal.name == PRINCIPAL
+        and Scope.ADMIN in key.principal.scopes
     ]
 
 

@@ -279,12 +279,22 @@ class Guard:
         now = self._clock()
         if record is None:
             self._unknown_keys.take(peer(), now)
+            if scheme.lower() != _SCHEME:
+                raise _without_scheme()
             raise Unauthenticated(
                 "an unknown key" if is_well_formed(text) else "a key with a typo, or none"
             )
         _check_valid(record, now)
         self._used[record.id] = now
         return record.principal
+
+
+def _without_scheme() -> Unauthenticated:
+    return Unauthenticated(
+        "a header without Bearer",
+        given="another scheme",
+        message="The header authorization does not begin with 'Bearer ': put it before the key.",
+    )
 
 
 def _check_valid(record: KeyRecord, now: float) -> None:

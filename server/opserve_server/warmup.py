@@ -26,6 +26,9 @@ def main() -> int:
     try:
         for _ in track(compiled(needs), "kernels", total=len(needs), console=console):
             pass
+    except KeyboardInterrupt:
+        console.print("interrupted; the next start compiles what is missing", soft_wrap=True)
+        return ExitStatus.INTERRUPTED
     except OSError as error:
         sys.stderr.write(f"opserve: {error}; NUMBA_CACHE_DIR chooses another folder\n")
         return ExitStatus.FAILED

@@ -23,9 +23,19 @@ NO_SCOPE = PermissionDeniedError("the key lacks the scope operate", code=207006)
 
 
 @pytest.fixture
-def fake_farm(fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> FakeService:
-    def client(_: str, **__: object) -> Client:
-        return Client(transport=MemoryTransport(fake))
+def seen_without_key() -> FakeService:
+    """The service as a caller without a key sees it."""
+    service = FakeService()
+    service.failures["ListDevices"] = [NO_KEY]
+    return service
+
+
+@pytest.fixture
+def fake_farm(
+    fake: FakeService, seen_without_key: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> FakeService:
+    def client(_: str, *, api_key: str | None, **__: object) -> Client:
+        return Client(transport=MemoryTransport(seen_without_key if api_key == "" else fake))
 
     monkeypatch.delenv("OPSERVE_API_KEY", raising=False)
     monkeypatch.setattr(cli_connection, "Client", client)
@@ -61,6 +71,17 @@ def test_a_ping_shows_version_latency_and_access(
         "latency_ms": 5.0,
     }
     assert fake_farm.calls == ["ListDevices"] * 10
+
+
+def test_a_key_that_the_service_does_not_check_is_not_called_accepted(
+    fake_farm: FakeService, seen_without_key: FakeService
+) -> None:
+    seen_without_key.failures.clear()
+    for arguments in (("farm:50051",), ("--address", "farm:50051")):
+        result = invoke("ping", *arguments, "--api-key", "opk_1", "--allow-plaintext", "--json")
+        printed = json.loads(result.stdout)
+        assert (printed["address"], printed["key"]) == ("farm:50051", "not required")
+    assert fake_farm.calls == ["ListDevices"] * 20
 
 
 def test_a_ping_is_a_row_for_people(fake_farm: FakeService) -> None:

@@ -365,6 +365,24 @@ def test_help_of_the_module_starts_no_service() -> None:
     assert ended.stdout.startswith("usage: python -m opserve_server")
 
 
+def test_a_missing_package_of_the_service_is_one_sentence() -> None:
+    program = """
+import sys
+from opserve_server.__main__ import main
+sys.modules["uvloop"] = None
+sys.argv[1:] = []
+raise SystemExit(main())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=False, timeout=300, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "opserve: the service needs uvloop, which this environment lacks: "
+        "pip install 'opserve[server]'\n"
+    )
+
+
 def test_the_front_loads_its_modules_without_collections_and_a_refused_setting_ends_it() -> None:
     program = """
 import gc

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from opserve_client import cli
 from opserve_kernels.loop_cache import base_folder
-from opserve_server import first_start
+from opserve_server import first_start, warmup
 
 
 def warm_up(**environment: str) -> subprocess.CompletedProcess[str]:
@@ -33,6 +33,15 @@ def test_the_command_becomes_the_program(monkeypatch: pytest.MonkeyPatch) -> Non
 
     command = [sys.executable, "-m", "opserve_server.warmup"]
     execve.assert_called_once_with(sys.executable, command, dict(os.environ))
+
+
+def test_an_interrupted_warmup_ends_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["warmup"])
+    monkeypatch.setattr(warmup, "compiled", mock.Mock(side_effect=KeyboardInterrupt))
+    assert warmup.main() == 130
+    assert "interrupted; the next start compiles what is missing" in capsys.readouterr().out
 
 
 @pytest.mark.system

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
+_DEFAULT_GRPC_PORT = 50051
+_LAST_PORT = 65535
 _TLS = ("grpcs", "https")
 
 
@@ -53,10 +55,14 @@ _RULES = (
         "PEM file of its authority, --ca FILE or tls=TlsFiles(ca=FILE)",
     ),
     _Rule(
-        schemes=_TLS,
+        schemes=("grpcs",),
         pattern="WRONG_VERSION_NUMBER",
-        sentence="the port does not use TLS: write grpc://{place} for gRPC without TLS, or "
-        "http://{place} for HTTP without TLS",
+        sentence="the port does not use TLS: write grpc://{place}, or http://{place} for HTTP",
+    ),
+    _Rule(
+        schemes=("https",),
+        pattern="WRONG_VERSION_NUMBER",
+        sentence="the port does not use TLS: write http://{place}, or grpc://{place} for gRPC",
     ),
     _Rule(
         schemes=("grpcs",),
@@ -121,4 +127,12 @@ def explained(address: str, failure: str) -> str:
 def has_port(place: str) -> bool:
     """Returns whether a host is followed by a port, as in "farm:50051" and "[::1]:50051"."""
     host, separator, port = place.rpartition(":")
-    return bool(host and separator) and port.isascii() and port.isdecimal()
+    is_number = port.isascii() and port.isdecimal()
+    return bool(host and separator) and is_number and 1 <= int(port) <= _LAST_PORT
+
+
+def with_default_port(place: str) -> str:
+    """Returns the host of an address with the default port of a service, as a suggestion."""
+    host = place if place.endswith("]") else place.partition(":")[0]
+    is_host = host and not host.isdecimal()
+    return f"{host if is_host else '127.0.0.1'}:{_DEFAULT_GRPC_PORT}"

@@ -182,8 +182,8 @@ def _array(call: OneShotCall, name: str, array: str) -> Array:
     if name in call.operator.outputs:
         raise _invalid(f"arguments.{name}.array", given=array, allowed="none: it is an output")
     if array not in call.arrays:
-        known = ", ".join(call.arrays) or "none"
-        raise _invalid(f"arguments.{name}.array", given=array, allowed=f"one of {known}")
+        known = ", ".join(call.arrays) or "an array of the part tensors, which has none"
+        raise _invalid(f"arguments.{name}.array", given=array, allowed=known)
     return call.arrays[array]
 
 

@@ -74,6 +74,8 @@ def log_to_stderr(level: str, form: LogFormat) -> None:
     handler.setFormatter(TextLines() if is_text else JsonLines())
     handler.addFilter(_is_no_lost_client)
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    # Its plugins are the same at every start.
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
 
 
 def _is_no_lost_client(record: logging.LogRecord) -> bool:

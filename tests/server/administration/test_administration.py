@@ -283,6 +283,10 @@ async def test_the_first_key_is_made_once_unless_forced(deployment: Deployment) 
     assert not (await deployment.store.tenants.get("admin")).disabled
     third = await first_key(deployment.store, "admin", force=True, now=NOW + 2)
     assert await _live(deployment.store) != live
+    await first_key(deployment.store, "lab", force=True, now=NOW + 3)
+    assert not await _live(deployment.store), "a forced key of another tenant revokes it, too"
+    await first_key(deployment.store, "admin", force=True, now=NOW + 4)
+    assert not [key for key in await deployment.store.keys.of("lab") if key.revoked_at is None]
     assert third not in repr(await deployment.audit())
 
 

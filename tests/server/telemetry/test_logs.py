@@ -142,6 +142,7 @@ def test_the_process_logs_lines_of_json_to_standard_error(
     level = root.level
     monkeypatch.setattr(root, "handlers", [])
     log_to_stderr("INFO", "auto")
+    logging.getLogger("alembic.runtime.plugins").info("setup plugin")
     logging.getLogger("opserve_server").info(FORGED)
     root.setLevel(level)
     (line,) = capsys.readouterr().err.splitlines()
