@@ -148,7 +148,7 @@ def bootstrap(
 
 def _become(module: str, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
     require_server()
-    command = [sys.executable, "-m", module, *arguments]
+    command = [sys.executable, "-P", "-m", module, *arguments]
     os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  the same interpreter
 
 

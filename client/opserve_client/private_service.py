@@ -61,7 +61,7 @@ def private_service(**settings: str) -> Generator[Addresses]:
     chosen = PRIVATE_SETTINGS | settings
     environment = os.environ | {f"OPSERVE_{k.upper()}": v for k, v in chosen.items()}
     process = subprocess.Popen(  # the same interpreter and the server's module
-        [sys.executable, "-m", "opserve_server"], stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-P", "-m", "opserve_server"], stdout=subprocess.PIPE, env=environment
     )
     try:
         yield _ready_addresses(process)

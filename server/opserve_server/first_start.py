@@ -31,7 +31,7 @@ async def compile_missing(kernels: Sequence[str]) -> None:
     folders = folders_of(kernels).values()
     if all(folder.exists() for folder in folders):
         return
-    command = [sys.executable, "-W", _QUIET, "-m", "opserve_server.warmup", *kernels]
+    command = [sys.executable, "-P", "-W", _QUIET, "-m", "opserve_server.warmup", *kernels]
     # Not in this process: gRPC does not support its fork. A line on standard output means ready. An
     # interrupt from the terminal is for this process, which ends the other one.
     program = await asyncio.to_thread(

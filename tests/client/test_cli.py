@@ -406,7 +406,7 @@ def test_serve_becomes_the_server_with_its_settings(monkeypatch: pytest.MonkeyPa
     result = invoke("serve", *options)
     assert result.exit_code == 0, result.output
     ((program, command, environment),) = executed
-    assert command == [program, "-m", "opserve_server"]
+    assert command == [program, "-P", "-m", "opserve_server"]
     assert environment["OPSERVE_GRPC_ADDRESS"] == "127.0.0.1:0"
     assert json.loads(environment["OPSERVE_DEVICES"]) == ["ascend910b", "ascend910b"]
     assert "OPSERVE_DEVICE_MEMORY_BYTES" not in environment.keys() - os.environ.keys()

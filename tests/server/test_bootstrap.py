@@ -1,5 +1,7 @@
 """`opserve bootstrap` where a store had keys before."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,14 @@ def test_a_store_that_had_keys_and_is_missing_is_made_anew_by_force_alone(
     assert not file.exists()
     assert main(["--force"]) == 0
     assert file.exists()
+
+
+@pytest.mark.parametrize("module", ["argparse", "sqlalchemy"])
+def test_modules_in_the_working_directory_replace_none_of_the_service(
+    tmp_path: Path, module: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text("raise SystemExit(7)\n")
+    url = f"sqlite:///{tmp_path}/farm.db"
+    opserve = Path(sys.executable).with_name("opserve")
+    done = subprocess.run([opserve, "bootstrap", "--store", url], cwd=tmp_path, check=False)
+    assert done.returncode == 0

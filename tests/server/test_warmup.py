@@ -31,7 +31,7 @@ def test_the_command_becomes_the_program(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert CliRunner().invoke(cli.app, ["warmup"]).exit_code == 0
 
-    command = [sys.executable, "-m", "opserve_server.warmup"]
+    command = [sys.executable, "-P", "-m", "opserve_server.warmup"]
     execve.assert_called_once_with(sys.executable, command, dict(os.environ))
 
 
