@@ -3,9 +3,10 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -60,9 +61,7 @@ def private_service(**settings: str) -> Generator[Addresses]:
     require_server()
     chosen = PRIVATE_SETTINGS | settings
     environment = os.environ | {f"OPSERVE_{k.upper()}": v for k, v in chosen.items()}
-    process = subprocess.Popen(  # the same interpreter and the server's module
-        [sys.executable, "-P", "-m", "opserve_server"], stdout=subprocess.PIPE, env=environment
-    )
+    process = _started(environment)
     try:
         yield _ready_addresses(process)
     finally:
@@ -74,6 +73,22 @@ def private_service(**settings: str) -> Generator[Addresses]:
             process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+def _started(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    """Starts a service with SIGINT blocked, which a child process inherits.
+
+    A terminal sends Ctrl-C to the service, too. It would be the first of two signals to stop, the
+    second of which ends work that still runs.
+    """
+    assert sys.platform == "linux", "require_server checks it"
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(  # the same interpreter and the server's module
+            [sys.executable, "-P", "-m", "opserve_server"], stdout=subprocess.PIPE, env=environment
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
 
 def _ready_addresses(process: "subprocess.Popen[bytes]") -> Addresses:

@@ -24,7 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the plugin's options."""
     group = parser.getgroup("opserve", "conformance of kernels")
     group.addoption(
-        "--opserve-suite", default="", help="suite to run: smoke, standard, exhaustive or a file"
+        "--opserve-suite",
+        default="",
+        help="suite to run: smoke, standard, exhaustive, a file of definitions, benchdnn:FILE, "
+        "miopen:FILE, onnx:FOLDER or msprobe:FOLDER",
     )
     group.addoption(
         "--opserve-target",
@@ -47,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "rejects the call, warn accepts it with a warning",
     )
     group.addoption("--opserve-seed", type=int, help="seed of the random inputs")
+    group.addoption(
+        "--opserve-operator",
+        action="append",
+        help="run only cases of this operator; repeat for several",
+    )
     group.addoption(
         "--opserve-match",
         action="append",
@@ -112,9 +120,10 @@ def opserve_session(request: pytest.FixtureRequest) -> Generator["Session"]:
 
 def _run_state(session: pytest.Session) -> "RunState":
     """Returns the state of the run; the first use starts or connects to the service."""
-    from opserve_pytest.cases import run_state  # noqa: PLC0415  slow, only if used
+    from opserve_pytest.cases import ending_run, run_state  # noqa: PLC0415  slow, only if used
 
     stash = session.config.stash
     if _STATE not in stash:
-        stash[_STATE] = stash[_STACK].enter_context(run_state(session))
+        with ending_run():
+            stash[_STATE] = stash[_STACK].enter_context(run_state(session))
     return stash[_STATE]

@@ -18,7 +18,7 @@ from opserve_client.conform.repro import report_lines
 from opserve_client.conform.selection import chosen, suite_named
 from opserve_client.conform.service import contracts_of, service
 from opserve_client.conform.targets.device import SessionOptions
-from opserve_client.conform.targets.named import SERVICE_UNDER_TEST, Access
+from opserve_client.conform.targets.named import SERVICE_UNDER_TEST, Access, check_target
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial
 from opserve_client.conform.workers import Setup, make_trial
@@ -94,20 +94,21 @@ class CaseItem(pytest.Item):
 def case_items(session: pytest.Session, state: Callable[[], RunState]) -> list[CaseItem]:
     """Returns a test for each case that the options select."""
     config = session.config
-    patterns: list[str] = config.getoption("--opserve-match") or []
+    target = _given(config, "target")
     try:
         suite = suite_named(_given(config, "suite"), config.getoption("--opserve-seed"))
-        cases = chosen(suite, Wanted(patterns=tuple(patterns)))
+        cases = chosen(suite, _wanted(config))
+        check_target(target, _TIMEOUT_S)
     except (InfrastructureError, InvalidArgument) as error:
-        raise pytest.UsageError(str(error)) from error
-    target = _given(config, "target")
+        raise pytest.UsageError(_one_line(error)) from error
 
     def run(case: Case) -> Result:
         current = state()
-        if current.trial is None:
-            _begin(current, suite, cases, target)
-        assert current.trial is not None
-        result = current.trial.run(case)
+        with ending_run():
+            if current.trial is None:
+                _begin(current, suite, cases, target)
+            assert current.trial is not None
+            result = current.trial.run(case)
         current.results[case.id] = result
         return result
 
@@ -120,12 +121,22 @@ def case_items(session: pytest.Session, state: Callable[[], RunState]) -> list[C
 
 
 @contextmanager
+def ending_run() -> Generator[None]:
+    """Ends pytest with one sentence where a service, a file or an option failed, not a kernel."""
+    try:
+        yield
+    except (InfrastructureError, InvalidArgument, OpserveError) as error:
+        pytest.exit(f"opserve: {_one_line(error)}", returncode=_INFRASTRUCTURE)
+
+
+@contextmanager
 def run_state(session: pytest.Session) -> Generator[RunState]:
     """Yields the state of the run; a service that is started has the devices that the run needs."""
     with (
         service(_given(session.config, "server"), _profiles(session)) as access,
         access.client() as client,
     ):
+        _check_service(client, access)
         target = _given(session.config, "history")
         if target:
             _check_history(target, access)
@@ -134,6 +145,14 @@ def run_state(session: pytest.Session) -> Generator[RunState]:
         yield state
         if state.trial is not None:
             state.trial.close()
+
+
+def _check_service(client: Client, access: Access) -> None:
+    """Calls the service once, so that an unreachable one is no failure of each test."""
+    try:
+        client.get_version()
+    except OpserveError as error:
+        raise InfrastructureError(f"{access.address}: {error}") from error
 
 
 def _check_history(target: str, access: Access) -> None:
@@ -161,6 +180,16 @@ def _session_options(config: pytest.Config) -> SessionOptions:
         accuracy=ACCURACIES[_given(config, "accuracy")],
         documented_rules=DOCUMENTED_RULES[_given(config, "documented-rules")],
     )
+
+
+def _wanted(config: pytest.Config) -> Wanted:
+    operators: list[str] = config.getoption("--opserve-operator") or []
+    patterns: list[str] = config.getoption("--opserve-match") or []
+    return Wanted(operators=tuple(operators), patterns=tuple(patterns))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _given(config: pytest.Config, option: str) -> str:

@@ -75,3 +75,10 @@ def test_a_device_shows_its_name_profile_state_and_memory() -> None:
     )
     shown = "<Device ascend910b-0 (ascend910b): ready, sessions: 2, 240 of 256 MiB free>"
     assert repr(device) == shown
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_whose_constructor_raised_has_a_text_for_tracebacks(
+    kind: type[Client | AsyncClient],
+) -> None:
+    assert repr(object.__new__(kind)) == f"<{kind.__name__}: not open>"

@@ -110,6 +110,8 @@ class AsyncClient:
 
     @override
     def __repr__(self) -> str:
+        if not hasattr(self, "_connection"):  # a traceback of a constructor that raised shows this
+            return f"<{type(self).__name__}: not open>"
         state = "closed" if self._connection.closed else "open"
         return f"<{type(self).__name__} {self._place}: {state}>"
 

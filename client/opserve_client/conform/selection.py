@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.file_errors import sentence_of
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite, check_seed, read_suite
 from opserve_kernels.conformance.selection import Wanted
@@ -43,6 +44,8 @@ def suite_named(name: str, seed: int | None) -> Suite:
         suite = read_suite(path.read_text(encoding="utf-8"))
     except (InvalidArgument, UnicodeDecodeError) as error:
         raise InfrastructureError(f"{path}: {error}") from error
+    except OSError as error:
+        raise InfrastructureError(sentence_of(error)) from error
     return suite if seed is None else Suite(name=suite.name, seed=seed, cases=suite.cases)
 
 

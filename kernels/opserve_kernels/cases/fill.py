@@ -31,12 +31,13 @@ GAP_BITS: Mapping[DataType, int] = {
 }
 """Of storage that belongs to no element: quiet NaNs; other dtypes have bytes of 0xA5."""
 UNWRITTEN_BITS: Mapping[DataType, int] = {
-    DataType.FLOAT: 0x7FC00000,
-    DataType.FLOAT16: 0x7E00,
-    DataType.BF16: 0x7FC0,
-    DataType.DOUBLE: 0x7FF8000000000000,
+    DataType.FLOAT: 0x7FDA5A5A,
+    DataType.FLOAT16: 0x7E5A,
+    DataType.BF16: 0x7FDA,
+    DataType.DOUBLE: 0x7FFA5A5A5A5A5A5A,
 }
-"""Of an output's elements before the call: the plain NaN; other dtypes have bytes of 0xA5."""
+"""Of an output's elements before the call: quiet NaNs with bits that no operation makes and no
+input has; other dtypes have bytes of 0xA5."""
 SPECIAL_BITS: Mapping[DataType, tuple[int, ...]] = {
     DataType.FLOAT: (
         *(0x7F800000, 0x7FC00000, 0x5D800000, 0x00800000),

@@ -15,8 +15,8 @@ _Mask = NDArray[np.bool]
 def check_written(tensor: str, given: Given, expected: Doubles, unwritten: Given) -> Check:
     """Whether an output that was filled with a NaN was written everywhere.
 
-    Where the expected value is a NaN, an unwritten NaN is indistinguishable from a written one of
-    the same bits.
+    Only the bits of that NaN count: any other NaN is a result. Where the expected value is a NaN,
+    an unwritten element is right.
 
     Args:
         tensor: Its name.

@@ -95,6 +95,9 @@ def conclude(
 ) -> Verdict:
     """The verdict on a case, from its parts: the gravest of their statuses with its reason.
 
+    Of several parts with that status, the reason is that of the one with the most elements at
+    fault: few unwritten elements among many wrong ones explain little.
+
     Args:
         case: The case's id.
         contract: Revision of the operator's contract.
@@ -104,12 +107,11 @@ def conclude(
     """
     parts: list[Check | OutputVerdict | StatusVerdict] = [*checks, *outputs]
     parts += [] if refusal is None else [refusal]
-    parts_by_gravity = [
-        (status, part.reason) for status in _GRAVITY for part in parts if part.status is status
-    ]
-    status, reason = (
-        parts_by_gravity[0] if parts_by_gravity else (Status.PASSED, "all layers and checks passed")
-    )
+    status, reason = Status.PASSED, "all layers and checks passed"
+    complaints = [part for part in parts if part.status in _GRAVITY]
+    if complaints:
+        gravest = min(complaints, key=lambda part: (_GRAVITY.index(part.status), -_faults(part)))
+        status, reason = gravest.status, gravest.reason
     return Verdict(
         case=case,
         status=status,
@@ -120,6 +122,17 @@ def conclude(
         refusal=refusal,
         standards={layer.name: layer.version for output in outputs for layer in output.layers},
     )
+
+
+def _faults(part: Check | OutputVerdict | StatusVerdict) -> int:
+    """The number of elements at fault; of a code, 0."""
+    match part:
+        case Check():
+            return part.elements
+        case OutputVerdict():
+            return part.errors
+        case StatusVerdict():
+            return 0
 
 
 def _layer(rule: Rule, found: Found) -> LayerResult:

@@ -179,7 +179,13 @@ def _wrong_form(case: Case, output: str, runs: Sequence[Arrays]) -> Check | None
         if given is None or given.shape != tensor.shape or given.dtype != dtype:
             found_form = "nothing" if given is None else f"{given.dtype} of shape {given.shape}"
             reason = f"{output}: {found_form} was given instead of {dtype} of shape {tensor.shape}"
-            return Check(name="form", tensor=output, status=Status.FAILED, reason=reason)
+            return Check(
+                name="form",
+                tensor=output,
+                status=Status.FAILED,
+                reason=reason,
+                elements=prod(tensor.shape),
+            )
     return None
 
 

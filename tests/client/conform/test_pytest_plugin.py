@@ -66,6 +66,45 @@ def test_options_that_choose_nothing_are_a_usage_error(service: Addresses, tmp_p
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "status", "sentence"),
+    [
+        ("--opserve-target=nomod:f", 4, "ERROR: target nomod:f: "),
+        ("--opserve-target=client.conform.kernels:nofunc", 2, "opserve: target client"),
+        ("--opserve-server=127.0.0.1:9", 2, "opserve: 127.0.0.1:9: "),
+        ("--opserve-suite=.", 4, "ERROR: "),
+        ("--opserve-operator=conv", 4, "ERROR: operator does not accept conv; "),
+    ],
+)
+def test_a_failure_of_another_part_than_the_kernel_ends_pytest_with_one_sentence(
+    service: Addresses, tmp_path: Path, option: str, status: int, sentence: str
+) -> None:
+    options = ("--opserve-suite=mine.jsonl", "--opserve-target=client.conform.kernels:fold")
+    done = run_pytest(tmp_path, service, *options, option)
+    printed = done.stdout + done.stderr
+    assert done.returncode == status, printed
+    assert printed.count(sentence) == 1
+    assert "Traceback" not in printed
+    assert not re.search(r"\d failed", printed)
+
+
+def test_an_unreachable_service_ends_pytest_at_the_first_test_with_the_fixture(
+    service: Addresses, tmp_path: Path
+) -> None:
+    done = run_pytest(tmp_path, service, "--opserve-server=127.0.0.1:9")
+    assert done.returncode == 2
+    assert done.stdout.count("opserve: 127.0.0.1:9: ") == 1
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_an_operator_is_selected(service: Addresses, tmp_path: Path) -> None:
+    options = ("--opserve-suite=smoke", "--collect-only", "-qq")
+    done = run_pytest(tmp_path, service, *options, "--opserve-operator=aclnnIm2colBackward")
+    found = [line for line in done.stdout.splitlines() if line.startswith("smoke::")]
+    assert found
+    assert all(line.startswith("smoke::im2col_backward.") for line in found)
+
+
 def test_a_case_that_fails_shows_its_verdict(service: Addresses, tmp_path: Path) -> None:
     target = "--opserve-target=client.conform.kernels:one_wrong"
     chosen = ("--opserve-suite=mine.jsonl", f"--opserve-match={CASES[0].id}", target)

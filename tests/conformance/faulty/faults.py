@@ -323,7 +323,7 @@ FAULTS: Mapping[str, Fault] = {
         Kernel(change=_other_param_order),
     ),
     "cores": _fault(
-        "What cores would compute that core_mask leaves out is not written.",
+        "What cores would compute that core_mask leaves out is NaN.",
         Kernel(finish=_without_masked_cores),
     ),
     "float16 sums": _fault(

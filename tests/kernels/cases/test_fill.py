@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernels.cases import plain_fill
 from opserve_kernels.cases.case import DRAWN_KINDS, Fill, Kind
 from opserve_kernels.cases.fill import (
+    SPECIAL_BITS,
     bits_of,
     drawn,
     gaps,
@@ -154,6 +155,18 @@ def test_gaps_and_unwritten_elements_are_nans_that_differ(dtype: DataType) -> No
     assert np.isnan(gap).all()
     assert np.isnan(element).all()
     assert (bits_of(gap) != bits_of(element)).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+def test_no_operation_and_no_input_makes_the_nan_of_an_unwritten_element(dtype: DataType) -> None:
+    (element,) = bits_of(unwritten(1, dtype))
+    one = np.ones(1, NUMPY_DTYPES[dtype])
+    with np.errstate(all="ignore"):
+        made = [one * np.nan, one * np.inf - np.inf, np.sqrt(-one), one * np.inf * 0]
+    computed = {int(bits_of(array.astype(one.dtype))[0]) for array in made}
+    sign = 1 << (8 * one.itemsize - 1)
+    assert int(element) not in computed | {bits & ~sign for bits in computed}
+    assert int(element) not in SPECIAL_BITS[dtype]
 
 
 def test_gaps_of_integers_are_bytes_of_a5() -> None:

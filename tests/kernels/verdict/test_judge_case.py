@@ -11,6 +11,7 @@ from opserve_kernels.cases import large_calls
 from opserve_kernels.cases.arrays import arrays_of
 from opserve_kernels.cases.calls import Layout, Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
+from opserve_kernels.cases.fill import unwritten
 from opserve_kernels.cases.large_calls import PROJECTED, projections_of
 from opserve_kernels.cases.suites import STANDARD_LIMIT
 from opserve_kernels.cases.sums import sums_of
@@ -98,6 +99,28 @@ def test_every_call_must_return_an_array_of_the_right_form(
         verdict = judged(case, *runs)
         assert (verdict.status, verdict.outputs) == (Status.FAILED, ())
         assert verdict.reason.startswith(reason)
+
+
+def test_a_computed_nan_is_a_wrong_element_and_no_unwritten_one() -> None:
+    case = FOLD.case(REAL)
+    right = memory_of(case)[2]["out"]
+    wrong = right.copy()
+    wrong[0, 0, 0] += 1
+    wrong[1, 1, 2, 3] = np.float32(np.nan)
+    verdict = judged(case, {"out": wrong})
+    assert complaints(verdict) == []
+    assert verdict.reason.startswith("out: 5 of 64 elements are wrong, the first at (0, 0, 0, 0)")
+
+
+def test_the_reason_is_that_of_the_part_with_the_most_elements_at_fault() -> None:
+    case = FOLD.case(REAL)
+    left = memory_of(case)[2]["out"].copy()
+    left[1, 1, 2, 3] = unwritten(1, DataType.FLOAT)[0]
+    assert judged(case, {"out": left}).reason.startswith("out: 1 of 64 elements were not written")
+    left[0, 0, 0] += 1
+    verdict = judged(case, {"out": left})
+    assert complaints(verdict) == ["written"]
+    assert verdict.reason.startswith("out: 5 of 64 elements are wrong")
 
 
 def test_calls_that_differ_are_nondeterministic() -> None:
