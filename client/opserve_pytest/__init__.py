@@ -49,6 +49,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="answer to a call that breaks a rule which only the vendor's page states: error "
         "rejects the call, warn accepts it with a warning",
     )
+    _add_selection(group)
+    group.addoption(
+        "--opserve-history",
+        default="",
+        help="add the run to the history of --opserve-server, under this name of the target",
+    )
+
+
+def _add_selection(group: pytest.OptionGroup) -> None:
     group.addoption("--opserve-seed", type=int, help="seed of the random inputs")
     group.addoption(
         "--opserve-operator",
@@ -59,11 +68,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--opserve-match",
         action="append",
         help="run only cases whose id, source or tag matches this pattern (*, ?)",
-    )
-    group.addoption(
-        "--opserve-history",
-        default="",
-        help="add the run to the history of --opserve-server, under this name of the target",
     )
 
 
