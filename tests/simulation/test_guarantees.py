@@ -140,6 +140,7 @@ def forget_answers(patch: pytest.MonkeyPatch) -> None:
         return await work()
 
     patch.setattr(AnsweredRequests, "once", once)
+    patch.setattr(AnsweredRequests, "at_once", once)
 
 
 def hand_out_memory_in_use(patch: pytest.MonkeyPatch) -> None:

@@ -162,6 +162,6 @@ EVENT_COMMANDS: Handlers = {
     RecordEvent: Handler(_record_event),
     StreamWaitEvent: Handler(_stream_wait_event),
     QueryEvent: Handler(_query_event),
-    SynchronizeEvent: Handler(_synchronize_event),
+    SynchronizeEvent: Handler(_synchronize_event, waits=True),
     EventElapsedTime: Handler(_event_elapsed_time),
 }

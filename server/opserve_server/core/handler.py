@@ -18,11 +18,13 @@ class Handler:
             call.
         long: Whether it may take milliseconds, for page faults or planning; a batch yields to other
             calls after it.
+        waits: Whether it may wait: for queued work, or for the turns of others.
     """
 
     run: Callable[[Session, Any], Awaitable[Result]]
     new_work: bool = False
     long: bool = False
+    waits: bool = False
 
 
 Handlers = Mapping[type[Any], Handler]

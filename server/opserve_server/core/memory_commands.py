@@ -220,10 +220,10 @@ MemoryCommand = Allocate | Free | Fill | Write | Read | Copy
 MEMORY_COMMANDS: Handlers = {
     Allocate: Handler(_allocate, new_work=True, long=True),
     Free: Handler(_free),
-    Fill: Handler(_fill),
-    Write: Handler(_write),
-    Read: Handler(_read),
-    Copy: Handler(_copy),
+    Fill: Handler(_fill, waits=True),
+    Write: Handler(_write, waits=True),
+    Read: Handler(_read, waits=True),
+    Copy: Handler(_copy, waits=True),
 }
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, fields
 from functools import cache
 from hashlib import sha256
@@ -93,11 +93,33 @@ class AnsweredRequests(Generic[Answer]):
             LimitExceeded: 207012, too many requests are in progress.
         """
         fingerprint = _fingerprint(request)
+        known = self._known(request_id, fingerprint) or self._start(request_id, fingerprint, work)
+        return await _answer_of(known)
+
+    async def at_once(
+        self, request_id: str, request: object, work: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
+        """As `once`, for work that never waits, and so is never cancelled: it needs no task."""
+        fingerprint = _fingerprint(request)
+        known = self._known(request_id, fingerprint)
+        if known is not None:
+            return await _answer_of(known)
+        self._check_room()
+        try:
+            answer = await work()
+        except OpserveError as error:
+            if not isinstance(error, PASSING):
+                self._keep(request_id, _Kept(fingerprint, unraised(error), _text_bytes(error)))
+            raise
+        self._keep(request_id, _Kept(fingerprint, answer, self._size_bytes(answer)))
+        return answer
+
+    def _known(
+        self, request_id: str, fingerprint: bytes
+    ) -> "_Kept[Answer] | _UnderWay[Answer] | None":
         known = self._kept.get(request_id) or self._under_way.get(request_id)
-        if known is None:
-            known = self._start(request_id, fingerprint, work)
-        # Otherwise a client that reuses an id by mistake would get the answer of another request.
-        elif known.fingerprint != fingerprint:
+        # A client that reuses an id by mistake would get the answer of another request.
+        if known is not None and known.fingerprint != fingerprint:
             raise InvalidArgument(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
                 f"request_id '{shortened(request_id, VALUE_CHARACTERS)}' named another request: "
@@ -106,15 +128,7 @@ class AnsweredRequests(Generic[Answer]):
                 given=request_id,
                 allowed="a new id for each request",
             )
-        # A retry during the first execution waits for it; the shield keeps the work alive if this
-        # caller is cancelled too.
-        if isinstance(known, _UnderWay):
-            return await asyncio.shield(known.task)
-        if isinstance(known.outcome, OpserveError):
-            # A copy, since raising an error attaches frames to it, which the table would keep
-            # alive.
-            raise unraised(known.outcome)
-        return known.outcome
+        return known
 
     def _start(
         self,
@@ -122,6 +136,14 @@ class AnsweredRequests(Generic[Answer]):
         fingerprint: bytes,
         work: Callable[[], Coroutine[Any, Any, Answer]],
     ) -> _UnderWay[Answer]:
+        self._check_room()
+        started = _UnderWay(fingerprint, asyncio.create_task(work()))
+        self._under_way[request_id] = started
+        # The outcome is kept even if no caller waits any more: their retry is to find it.
+        started.task.add_done_callback(lambda _: self._finished(request_id))
+        return started
+
+    def _check_room(self) -> None:
         # Requests in progress cannot be evicted, so their number is bounded instead.
         under_way = len(self._under_way)
         if under_way >= self._limit:
@@ -133,11 +155,6 @@ class AnsweredRequests(Generic[Answer]):
                 given=under_way + 1,
                 allowed=self._limit,
             )
-        started = _UnderWay(fingerprint, asyncio.create_task(work()))
-        self._under_way[request_id] = started
-        # The outcome is kept even if no caller waits any more: their retry is to find it.
-        started.task.add_done_callback(lambda _: self._finished(request_id))
-        return started
 
     def _finished(self, request_id: str) -> None:
         ended = self._under_way.pop(request_id)
@@ -151,6 +168,9 @@ class AnsweredRequests(Generic[Answer]):
         else:
             answer = ended.task.result()
             kept = _Kept(ended.fingerprint, answer, self._size_bytes(answer))
+        self._keep(request_id, kept)
+
+    def _keep(self, request_id: str, kept: _Kept[Answer]) -> None:
         self._kept[request_id] = kept
         self._held_bytes += kept.size_bytes
         # The oldest answers go first: a client retries its latest requests.
@@ -160,6 +180,17 @@ class AnsweredRequests(Generic[Answer]):
         ):
             _, oldest = self._kept.popitem(last=False)
             self._held_bytes -= oldest.size_bytes
+
+
+async def _answer_of(known: _Kept[Answer] | _UnderWay[Answer]) -> Answer:
+    # A retry during the first execution waits for it; the shield keeps the work alive if this
+    # caller is cancelled too.
+    if isinstance(known, _UnderWay):
+        return await asyncio.shield(known.task)
+    if isinstance(known.outcome, OpserveError):
+        # A copy, since raising an error attaches frames to it, which the table would keep alive.
+        raise unraised(known.outcome)
+    return known.outcome
 
 
 def _is_answer(task: asyncio.Task[Any]) -> bool:

@@ -243,9 +243,12 @@ class Service:
                 return [await HANDLERS[type(command)].run(found, command)]
 
         found = self._sessions.get(principal, session)
-        if request_id:
+        if not request_id:
+            return (await run_one())[0]
+        if HANDLERS[type(command)].waits:
             return (await self._once(found, request_id, [command], run_one))[0]
-        return (await run_one())[0]
+        check_request_id(request_id, limit=self._limits.name_length_limit)
+        return (await found.answered.at_once(request_id, [command], run_one))[0]
 
     def check_count(self, commands: int) -> None:
         """Rejects a batch of too many commands (207012) before the time to read them is spent."""

@@ -138,10 +138,10 @@ StreamCommand = (
 )
 STREAM_COMMANDS: Handlers = {
     CreateStream: Handler(_create_stream, new_work=True),
-    DestroyStream: Handler(_destroy_stream),
+    DestroyStream: Handler(_destroy_stream, waits=True),
     SetFailureMode: Handler(_set_failure_mode),
-    SynchronizeStream: Handler(_synchronize_stream),
-    AbortStream: Handler(_abort_stream),
+    SynchronizeStream: Handler(_synchronize_stream, waits=True),
+    AbortStream: Handler(_abort_stream, waits=True),
     QueryStream: Handler(_query_stream),
 }
 

@@ -1,5 +1,7 @@
 """Each command has one handler, and adding one takes few files."""
 
+import ast
+import inspect
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -18,6 +20,13 @@ def test_every_command_has_a_handler() -> None:
 @pytest.mark.parametrize("command", HANDLERS, ids=lambda command: command.__name__)
 def test_the_handler_of_a_command_takes_that_command(command: type[Command]) -> None:
     assert get_type_hints(HANDLERS[command].run)["command"] is command
+
+
+@pytest.mark.parametrize("command", HANDLERS, ids=lambda command: command.__name__)
+def test_only_a_handler_that_awaits_waits(command: type[Command]) -> None:
+    handler = HANDLERS[command]
+    tree = ast.parse(inspect.getsource(handler.run))
+    assert handler.waits is any(isinstance(node, ast.Await) for node in ast.walk(tree))
 
 
 def test_commands_that_make_handles_or_queue_calls_are_new_work() -> None:

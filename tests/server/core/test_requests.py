@@ -128,3 +128,30 @@ async def test_another_request_never_passes_for_the_first(
     with pytest.raises(InvalidArgument) as refusal:
         await requests.once("id", [other], answered)
     assert refusal.value.parameter == "request_id"
+
+
+async def test_work_that_never_waits_runs_once_in_the_task_of_its_caller() -> None:
+    requests = AnsweredRequests[str](limit=2, retained_bytes_limit=KIB, size_bytes=len)
+    tasks: list[object] = []
+
+    async def answered() -> str:
+        tasks.append(asyncio.current_task())
+        return "answer"
+
+    async def refused() -> str:
+        tasks.append(asyncio.current_task())
+        raise InvalidArgument(Status.ACL_ERROR_RT_PARAM_INVALID, "size is 3", given=3)
+
+    async def full() -> str:
+        tasks.append(asyncio.current_task())
+        raise LimitExceeded(Status.ACL_ERROR_RT_OVER_LIMIT, "full", parameter="", given=0)
+
+    assert [await requests.at_once("a", 0, answered) for _ in range(2)] == ["answer"] * 2
+    for work, error, runs in ((refused, InvalidArgument, 1), (full, LimitExceeded, 2)):
+        tasks.clear()
+        for _ in range(2):
+            with pytest.raises(error):
+                await requests.at_once(f"{error}", 0, work)
+        assert tasks == [asyncio.current_task()] * runs
+    with pytest.raises(InvalidArgument, match="named another request"):
+        await requests.at_once("a", 1, answered)
