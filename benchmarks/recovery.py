@@ -80,7 +80,7 @@ def main() -> None:
 
 
 async def recovery_s() -> Mapping[str, float]:
-    """Returns the seconds from the kill to the next successful call, by tenant; half use REST.
+    """Returns the seconds from the kill to the next successful call, by tenant; half use HTTP.
 
     Raises:
         AssertionError: A result is wrong.

@@ -25,6 +25,7 @@ from benchmarks.rounds import (
     measure_rounds,
     rows,
 )
+from benchmarks.sdk_calls import SDK_PLAN, SdkCalls
 from benchmarks.small_rest import REST_P50, REST_PLAN_P50, SmallCalls, echo_connection
 from benchmarks.subject import LEASE_S, Bulk, Planning, WholeCalls
 from opserve_client import Client
@@ -77,6 +78,8 @@ def main() -> None:
         bare = Bare(stack.enter_context(grpc.insecure_channel(yardstick)))
         client = stack.enter_context(Client(service.grpc))
         session = stack.enter_context(client.open_session(lease_s=LEASE_S))
+        over_http = stack.enter_context(Client(service.rest))
+        http_session = stack.enter_context(over_http.open_session(lease_s=LEASE_S))
         beside = stack.enter_context(neighbours(service.grpc, channel))
         measured = measure_rounds(
             (
@@ -84,6 +87,7 @@ def main() -> None:
                 lambda: whole_calls(calls, bare),
                 Fills(channel).measure,
                 SmallCalls(rest, echo).measure,
+                SdkCalls(http_session, bare).measure,
                 Transfers(Bulk(service.grpc, SMALL_MIB * MIB), bare, SMALL_MIB).measure,
                 Transfers(Bulk(service.grpc, LARGE_MIB * MIB), bare, LARGE_MIB).measure,
                 Copies(session).measure,
@@ -112,6 +116,11 @@ def goals_of(measured: Rounds) -> list[Goal]:
             measured[BATCHED],
         ),
         at_most(1.3, "unary GetWorkspaceSize: p50 over a bare gRPC echo's", measured[P50]),
+        at_most(
+            0.8,
+            "GetWorkspaceSize by the SDK over HTTP: p50 over a bare gRPC echo's",
+            measured[SDK_PLAN],
+        ),
         at_most(1.8, "small REST call: p50 over a bare Starlette echo's", measured[REST_P50]),
         at_most(
             2.3,

@@ -33,9 +33,9 @@ LONG_PER_S = 3.0
 ORDINARY = [f"tenant-{number}" for number in range(1, 8)]
 EIGHTH = "tenant-8"
 TENANTS = [Tenant(name=name, quota=QUOTA) for name in (*ORDINARY, EIGHTH)]
-OVER_REST = ORDINARY[1::2]
-"""Tenants that use the REST API."""
-KINDS = (f"{SMALL} over gRPC", f"{SMALL} over REST", WHOLE)
+OVER_HTTP = ORDINARY[1::2]
+"""Tenants that call over HTTP."""
+KINDS = (f"{SMALL} over gRPC", f"{SMALL} over HTTP", WHOLE)
 """Kinds of calls with separate measurements: small ones by API, and whole ones."""
 QUIET_S = 30.0
 """Longest time for the service to end the sessions of the hostile tenant."""
@@ -94,7 +94,7 @@ class TenantProcesses:
         of_eighth = eighth.receive()
         measured = Measured(self.load_so_far() - before)
         for name, work in worked.items():
-            api = KINDS[name in OVER_REST]
+            api = KINDS[name in OVER_HTTP]
             measured.milliseconds[api].extend(work["milliseconds"][SMALL])
             measured.milliseconds[WHOLE].extend(work["milliseconds"][WHOLE])
         for name, work in (worked | {EIGHTH: of_eighth}).items():
@@ -170,7 +170,7 @@ def tenant_processes(service: ServiceWithKeys, answers: Path) -> Generator[Tenan
     with ExitStack() as stack:
 
         def load(name: str) -> Program:
-            address = addresses.rest if name in OVER_REST else addresses.grpc
+            address = addresses.rest if name in OVER_HTTP else addresses.grpc
             return stack.enter_context(
                 program("benchmarks.tenant_load", address, api_key=keys[name])
             )

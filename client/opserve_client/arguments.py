@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from numbers import Real
 from operator import index
-from typing import Any, Literal, Protocol, TypeVar, cast, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,6 @@ class SessionObject(Protocol):
         ...
 
 
-@runtime_checkable
 class SessionState(Protocol):
     """The state of a session, in its calls: `lost` is set when the session is gone."""
 
@@ -266,8 +265,9 @@ def check_owner(value: SessionObject, owner: object, *, parameter: str, word: st
     The lost session is checked first: after a session is opened again, its old objects have another
     owner too, and the reason is the loss.
     """
-    if isinstance(value.owner, SessionState) and value.owner.lost is not None:
-        raise session_lost(ended=value.owner.lost.ended)
+    lost: SessionLost | None = getattr(value.owner, "lost", None)
+    if lost is not None:
+        raise session_lost(ended=lost.ended)
     if value.owner is not owner:
         given = f"{_with_article(word)} of another session"
         raise invalid_handle(parameter, given, "one of this session")

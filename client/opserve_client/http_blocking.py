@@ -21,6 +21,11 @@ from opserve_client.wire.http_messages import (
     tune,
 )
 
+_ENDLESS_S = 10.0**6
+"""Time limit of an answer without one: no service sends nothing for so long."""
+_TOLERANCE_S = 0.001
+"""Accuracy of time limits, seconds."""
+
 
 class HttpStream:
     """An answer whose body is read as it arrives.
@@ -148,6 +153,7 @@ class _Connection:
         self, origin: Origin, context: ssl.SSLContext | None, timeout_s: float | None
     ) -> None:
         limit_s = CONNECT_LIMIT_S if timeout_s is None else min(timeout_s, CONNECT_LIMIT_S)
+        self._limit_s = limit_s
         try:
             self._socket = socket.create_connection((origin.host, origin.port), timeout=limit_s)
             tune(self._socket)
@@ -202,10 +208,10 @@ class _Connection:
         self._socket.close()
 
     def _limit(self, deadline: float | None) -> None:
-        if deadline is None:
-            self._socket.settimeout(None)
-            return
-        left_s = deadline - time.monotonic()
+        left_s = _ENDLESS_S if deadline is None else deadline - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
-        self._socket.settimeout(left_s)
+        # Setting it is a call of the system, which most calls would make with the same limit.
+        if abs(left_s - self._limit_s) > _TOLERANCE_S:
+            self._socket.settimeout(left_s)
+            self._limit_s = left_s

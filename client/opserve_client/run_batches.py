@@ -1,12 +1,13 @@
 """Batches of session.run: a call's tensors and commands, and the commands that free its objects."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import Message
 
-from opserve.v1.command_service_pb2 import Command, CommandResult
+from opserve.v1.command_service_pb2 import Command, CommandResult, SubmitRequest
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import (
     DestroyExecutorRequest,
@@ -16,11 +17,12 @@ from opserve.v1.operator_service_pb2 import (
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
 from opserve_client.data_types import DTypeLike, data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, error_from_result
-from opserve_client.handles import Handles, next_handle
+from opserve_client.handles import Handles, choose_handle, next_handle
 from opserve_client.operators import (
     OperatorCall,
     get_workspace_size_request,
     infer_outputs,
+    operator_name,
     tensor_fields,
 )
 from opserve_client.tensors import (
@@ -31,7 +33,7 @@ from opserve_client.tensors import (
     spec_of,
     start_bytes,
 )
-from opserve_kernels.array_like import bytes_of
+from opserve_kernels.array_like import as_array, bytes_of
 from opserve_kernels.tensor import BYTES_MAXIMUM, DataType
 
 SMALL_BYTES = 64 * 2**10
@@ -161,6 +163,92 @@ def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
     ]
     made = [*buffers.values(), workspace]
     return commands + [Command(free=FreeRequest(buffer=buffer)) for buffer in made]
+
+
+class WholeCall:
+    """The batch of a whole call, for calls of one shape: it is built once, and changed for each.
+
+    Args:
+        prepared: A call of the shape.
+
+    Attributes:
+        request: The batch, whose handles and bytes `begin` sets.
+        outputs: Tensors to read back.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self.request = SubmitRequest(commands=whole_call(prepared, Handles()))
+        last = Handles()
+        for command in self.request.commands:
+            last = choose_handle(command, last)
+        self.outputs = prepared.results
+        self._made = len(prepared.parts) + 1
+        self._writes = [
+            (part.name, command.write)
+            for part, command in zip(
+                (part for part in prepared.parts if part.data),
+                (command for command in self.request.commands if command.HasField("write")),
+                strict=True,
+            )
+        ]
+        names = {part.name for part in prepared.parts}
+        self._buffers, self._executors = _places(self.request.commands, names, prepared)
+
+    def begin(self, call: OperatorCall[Any], session: str, last: Handles) -> Handles:
+        """Sets the batch for a call of the shape, with handles above the last ones.
+
+        Returns:
+            The new last handles.
+        """
+        self.request.session = session
+        self.request.ClearField("request_id")
+        used = replace(
+            last,
+            buffer=next_handle("buffer", last.buffer, ahead=self._made),
+            executor=next_handle("executor", last.executor),
+        )
+        for message, name, ahead in self._buffers:
+            setattr(message, name, last.buffer + ahead)
+        for message, name, ahead in self._executors:
+            setattr(message, name, last.executor + ahead)
+        for name, write in self._writes:
+            write.data = bytes(bytes_of(as_array(getattr(call, name))))
+        return used
+
+
+_Place = tuple[Message, str, int]
+"""A message, its field with a handle, and the number of the handle above the last one."""
+
+
+def _places(
+    commands: Iterable[Command], names: Collection[str], prepared: Prepared
+) -> tuple[list[_Place], list[_Place]]:
+    """Returns the places of handles of buffers and executors in a batch that began at no handle."""
+    buffers: list[_Place] = []
+    executors: list[_Place] = []
+    reads = (name for name, spec in prepared.results.items() if span_bytes(spec))
+    for command in commands:
+        name = command.WhichOneof("command")
+        assert name is not None, "each command is one"
+        inner: Message = getattr(command, name)
+        if name == "get_workspace_size":
+            arguments = getattr(inner, operator_name(prepared.call))
+            buffers += [_place(getattr(arguments, tensor), "buffer") for tensor in names]
+        elif name != "read" or next(reads) in names:
+            buffers += [_place(inner, field) for field in _BUFFERS if _has(inner, field)]
+        executors += [_place(inner, field) for field in _EXECUTORS if _has(inner, field)]
+    return buffers, executors
+
+
+_BUFFERS, _EXECUTORS = ("buffer", "workspace"), ("executor", "workspace_of")
+
+
+def _has(message: Message, field: str) -> bool:
+    return field in message.DESCRIPTOR.fields_by_name and bool(getattr(message, field))
+
+
+def _place(message: Message, field: str) -> _Place:
+    return message, field, getattr(message, field)
 
 
 def planned_call(prepared: Prepared, last: Handles) -> list[Command]:

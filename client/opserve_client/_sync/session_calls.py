@@ -3,22 +3,26 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from opserve.v1.command_service_pb2 import Command, CommandResult, SubmitRequest
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
+from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve.v1.stream_service_pb2 import StreamEntry, WatchStreamRequest
 from opserve_client import runtime_blocking
 from opserve_client._sync.connection import Connection
+from opserve_client.call_shapes import CallShape
 from opserve_client.errors import (
     OpserveError,
     SessionLost,
     not_mappable,
 )
 from opserve_client.handles import Handles, choose_handle
+from opserve_client.operators import OperatorCall
 from opserve_client.recovery import recording_loss
+from opserve_client.run_batches import DeviceObjects, WholeCall
 from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
 from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
@@ -47,6 +51,8 @@ class SessionCalls:
         last: The greatest handles that the session has used.
 
     Attributes:
+        requests: Requests of phase one by the shapes of their calls.
+        whole_calls: Batches of whole calls by the shapes of the calls.
         lost: The error of the first call that found the session gone.
     """
 
@@ -61,6 +67,8 @@ class SessionCalls:
         self.session = session
         self._shared_memory = shared_memory
         self.last = last
+        self.requests: dict[CallShape, GetWorkspaceSizeRequest] = {}
+        self.whole_calls: dict[CallShape, WholeCall] = {}
         self.lost: SessionLost | None = None
         self._connection = connection
         self._lock = runtime_blocking.Lock()
@@ -105,6 +113,23 @@ class SessionCalls:
             for command in commands:
                 self.last = choose_handle(command, self.last)
             return commands, self.send(commands)
+
+    def submit_whole(
+        self, whole: WholeCall, call: OperatorCall[Any], made: DeviceObjects
+    ) -> list[CommandResult]:
+        """Sends the batch of a whole call, whose message calls of its shape share.
+
+        Args:
+            whole: The batch.
+            call: The call.
+            made: Gets the objects that a failed batch leaves behind.
+        """
+        with self._lock:
+            self.last = whole.begin(call, self.session, self.last)
+            results = list((self.call(SUBMIT, whole.request)).results)
+            if len(results) < len(whole.request.commands):
+                made.update(whole.request.commands, results)
+            return results
 
     def send(self, commands: Sequence[Command]) -> list[CommandResult]:
         """Sends a batch that creates no handle."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -35,6 +36,8 @@ from opserve_client.tensors import (
     DeviceTensor,
     OutputArgument,
     TensorSpec,
+    is_device_buffer,
+    is_device_tensor,
     message_of,
     spec_of,
 )
@@ -155,7 +158,7 @@ def check_owners(call: OperatorCall[Any], owner: object) -> None:
     """Rejects tensors and buffers of another session (107017)."""
     for name in tensor_fields(call):
         value = getattr(call, name)
-        if isinstance(value, DeviceTensor):
+        if is_device_tensor(value):
             check_owner(value, owner, parameter=name, word="tensor")
     for name in call.buffer_entries:
         buffer = _named_buffer(call, name)
@@ -167,7 +170,7 @@ def is_repeatable(call: OperatorCall[Any]) -> bool:
     """Returns whether a call uses no object of its session, so that another session can run it."""
     tensors = (getattr(call, name) for name in tensor_fields(call))
     named = (_named_value(call, name) for name in call.buffer_entries)
-    return not (any(isinstance(tensor, DeviceTensor) for tensor in tensors) or any(named))
+    return not (any(map(is_device_tensor, tensors)) or any(named))
 
 
 def operator_name(call: OperatorCall[Any]) -> str:
@@ -176,18 +179,12 @@ def operator_name(call: OperatorCall[Any]) -> str:
     Raises:
         AclnnError: 161002, the object is no call of an operator.
     """
-    for name, operator in OPERATORS.items():
-        if isinstance(call, operator):
-            return name
-    known = ", ".join(operator.__name__ for operator in OPERATORS.values())
-    raise invalid_argument("call", type(call).__name__, f"a call of an operator: {known}")
+    return _name_of(type(call))
 
 
 def tensor_fields(call: OperatorCall[Any]) -> tuple[str, ...]:
     """Returns the names of the tensor arguments, in the order of the indices of SetTensorBuffer."""
-    tensor = tensor_pb2.Tensor.DESCRIPTOR
-    arguments = _message_of(call).fields
-    return tuple(field.name for field in arguments if field.message_type is tensor)
+    return _tensor_fields(type(call))
 
 
 def get_workspace_size_request(
@@ -204,9 +201,9 @@ def get_workspace_size_request(
     arguments.SetInParent()
     for tensor_name, spec in tensors.items():
         getattr(arguments, tensor_name).CopyFrom(message_of(spec))
+    tensor_names = tensor_fields(call)
     names = [field.name for field in _message_of(call).fields]
-    others = set(names).difference(tensor_fields(call))
-    _fill(arguments, {other: getattr(call, other) for other in others})
+    _fill(arguments, {other: getattr(call, other) for other in names if other not in tensor_names})
     return request
 
 
@@ -219,7 +216,7 @@ def device_tensors(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
     tensors: dict[str, TensorSpec] = {}
     for name in tensor_fields(call):
         value: OutputArgument = getattr(call, name)
-        if isinstance(value, DeviceTensor):
+        if is_device_tensor(value):
             spec = spec_of(value, formats=call.schema.FORMATS)
             assert spec is not None, "a tensor has one"
             tensors[name] = spec
@@ -230,10 +227,30 @@ def device_tensors(call: OperatorCall[Any]) -> dict[str, TensorSpec]:
 
 
 def _message_of(call: OperatorCall[Any]) -> Descriptor:
+    return _message(type(call))
+
+
+@cache
+def _name_of(kind: type) -> str:
+    for name, operator in OPERATORS.items():
+        if issubclass(kind, operator):
+            return name
+    known = ", ".join(operator.__name__ for operator in OPERATORS.values())
+    raise invalid_argument("call", kind.__name__, f"a call of an operator: {known}")
+
+
+@cache
+def _message(kind: type) -> Descriptor:
     request = operator_service_pb2.GetWorkspaceSizeRequest.DESCRIPTOR
-    message = request.fields_by_name[operator_name(call)].message_type
+    message = request.fields_by_name[_name_of(kind)].message_type
     assert message is not None, "every operator of the oneof is a message"
     return message
+
+
+@cache
+def _tensor_fields(kind: type) -> tuple[str, ...]:
+    tensor = tensor_pb2.Tensor.DESCRIPTOR
+    return tuple(field.name for field in _message(kind).fields if field.message_type is tensor)
 
 
 def _arguments(form: Descriptor, given: Mapping[str, object], schema: Schema) -> object:
@@ -300,7 +317,7 @@ def _plain_members(
 def _named_buffer(call: OperatorCall[Any], name: str) -> DeviceBuffer | None:
     """The buffer that an argument names as an object; None where it is a number, or wrong."""
     value = _named_value(call, name)
-    return value if isinstance(value, DeviceBuffer) else None
+    return value if is_device_buffer(value) else None
 
 
 def _named_value(call: OperatorCall[Any], name: str) -> object:
@@ -326,7 +343,7 @@ def _plain_tensor(call: OperatorCall[Any], name: str) -> object:
     """Returns a tensor argument: None, a tensor on the device, a NumPy array, or a dtype."""
     value: object = getattr(call, name)
     is_output = name in call.schema.OUTPUTS
-    if value is None or isinstance(value, DeviceTensor) or (is_output and is_dtype_like(value)):
+    if value is None or is_device_tensor(value) or (is_output and is_dtype_like(value)):
         return value
     allowed = f"{ARRAYS}; a tensor of the session{', a dtype' if is_output else ''} or None"
     return array(value, parameter=name, allowed=allowed, status=call.invalid)

@@ -1,6 +1,6 @@
 """Calls of the scope "operate": messages and RPCs, in one table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -25,16 +25,16 @@ class Method(Generic[RequestT, ResponseT]):
         rpc: Service and method of package opserve.v1.
         request: Request message.
         response: Response message.
+        path: The path of the RPC.
     """
 
     rpc: str
     request: type[RequestT]
     response: type[ResponseT]
+    path: str = field(init=False)
 
-    @property
-    def path(self) -> str:
-        """The path of the RPC."""
-        return f"/opserve.v1.{self.rpc}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", f"/opserve.v1.{self.rpc}")
 
 
 LIST_DEVICES = Method(
