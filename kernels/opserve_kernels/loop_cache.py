@@ -45,6 +45,11 @@ def folders_of(modules: Iterable[str]) -> dict[str, Path]:
     return {_module_of(source): folder_of(source) for source in _with_loops(modules)}
 
 
+def are_compiled(modules: Iterable[str]) -> bool:
+    """Whether all loops of these modules were compiled before."""
+    return all(folder.exists() for folder in folders_of(modules).values())
+
+
 def needs_of(modules: Iterable[str]) -> dict[str, list[str]]:
     """The same modules, each with those of them that are loaded before it."""
     found = {_module_of(source): source for source in _with_loops(modules)}
@@ -62,7 +67,6 @@ def folder_of(source: Path) -> Path:
         contents.update(_text_of(part).encode())
     # The package is part of the name: states are counted by name, and several packages have a
     # module `loops`.
-    # With its package, for states are counted by name, and several packages have a module `loops`.
     return base_folder() / f"{source.parent.name}.{source.stem}-{contents.hexdigest()[:16]}"
 
 

@@ -1,6 +1,6 @@
 """Every operator with its plan, by name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from opserve_kernels.operator import Operator
@@ -19,6 +19,11 @@ OPERATORS: Mapping[str, Operator[Any]] = {name: _operator(name) for name in OPER
 def kernels_of(profile: str) -> Mapping[str, str]:
     """Modules with `run`, by operator, for a device of a profile."""
     return {one.name: one.kernel(PROFILES[profile]) for one in operators_of(profile)}
+
+
+def kernels_of_all(profiles: Iterable[str]) -> list[str]:
+    """Modules with `run` for devices of these profiles, each once, sorted."""
+    return sorted({kernel for profile in profiles for kernel in kernels_of(profile).values()})
 
 
 def operators_of(profile: str) -> tuple[Operator[Any], ...]:

@@ -23,6 +23,9 @@ def main() -> int:
     gc.disable()
     # Workers import this module too, and need none of the front's modules.
     try:
+        from opserve_server.early_start import begin_loading_kernels  # noqa: PLC0415
+
+        begin_loading_kernels()
         from opserve_server.app import main as serve  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if str(error.name).startswith("opserve"):

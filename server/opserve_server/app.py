@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import uvloop
 from typing_extensions import override
 
-from opserve_kernels.registry import kernels_of
+from opserve_kernels.registry import kernels_of, kernels_of_all
 from opserve_kernels.status import ExitStatus
 from opserve_server.administration import Administration
 from opserve_server.allocator import freeze_loaded_objects, keep_freed_memory
@@ -220,7 +220,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         apis = await stack.enter_async_context(binding)
         for device in devices:
             stack.push_async_callback(device.stop)
-        await _start(devices, settings.devices)
+        await _start(devices, kernels_of_all(settings.devices))
         stack.push_async_callback(_stop_service, service)
         if shared_memory_name:
             stack.enter_context(_serve_shared_memory(service, guard, shared_memory_name, settings))
@@ -364,8 +364,7 @@ async def _conformance(
         await workers.close()
 
 
-async def _start(devices: Sequence[Device], profiles: Sequence[str]) -> None:
-    kernels = sorted({kernel for profile in profiles for kernel in kernels_of(profile).values()})
+async def _start(devices: Sequence[Device], kernels: Sequence[str]) -> None:
     await compile_missing(kernels)
     preload(kernels)
     try:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from opserve_kernels.loop_cache import folders_of
+from opserve_kernels.loop_cache import are_compiled, folders_of
 from opserve_server.serving import StartFailed
 
 _INTERVAL_S = 5.0  # between two lines of the log
@@ -28,9 +28,9 @@ async def compile_missing(kernels: Sequence[str]) -> None:
     Raises:
         StartFailed: They cannot be compiled, or not in time.
     """
-    folders = folders_of(kernels).values()
-    if all(folder.exists() for folder in folders):
+    if are_compiled(kernels):
         return
+    folders = folders_of(kernels).values()
     command = [sys.executable, "-P", "-W", _QUIET, "-m", "opserve_server.warmup", *kernels]
     # Not in this process: gRPC does not support its fork. A line on standard output means ready. An
     # interrupt from the terminal is for this process, which ends the other one.

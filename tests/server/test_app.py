@@ -383,6 +383,30 @@ raise SystemExit(main())
     )
 
 
+@pytest.mark.parametrize(("compiled", "printed"), [(True, "early\n"), (False, "")])
+def test_compiled_kernels_are_loaded_while_the_front_imports_its_modules(
+    compiled: bool, printed: str
+) -> None:
+    program = f"""
+import sys
+from multiprocessing import forkserver
+from unittest import mock
+from opserve_server import __main__, early_start
+
+def ensure_running():
+    print("late" if "opserve_server.app" in sys.modules else "early")
+
+sys.argv[1:] = []
+sys.modules["uvloop"] = None  # the front ends at its imports
+compiled = mock.patch.object(early_start, "are_compiled", lambda _: {compiled})
+with compiled, mock.patch.object(forkserver, "ensure_running", ensure_running):
+    __main__.main()
+"""
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
+    assert ended.stdout == printed, ended.stderr
+
+
 def test_the_front_loads_its_modules_without_collections_and_a_refused_setting_ends_it() -> None:
     program = """
 import gc
