@@ -30,9 +30,11 @@ class AllTenants:
 
     Attributes:
         tenants: The tenants, by name.
+        deleted: Names of deleted tenants, which no tenant can have again.
     """
 
     tenants: Sequence[Tenant]
+    deleted: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +191,11 @@ class SomeIdentities:
 
     Attributes:
         identities: The identities.
+        issuers: Issuers that an identity may name: the setting OPSERVE_IDENTITY_ISSUERS.
     """
 
     identities: Sequence[IdentityInfo]
+    issuers: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

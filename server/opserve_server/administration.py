@@ -290,7 +290,9 @@ class Administration:
         return Nothing()
 
     async def _tenants(self, _: ListTenants) -> AllTenants:
-        return AllTenants(tenants=await self._store.tenants.all())
+        return AllTenants(
+            tenants=await self._store.tenants.all(), deleted=await self._store.tenants.deleted()
+        )
 
     async def _tenant(self, request: GetTenant) -> TenantAtWork:
         tenant = await self._store.tenants.get(request.tenant)
@@ -317,7 +319,9 @@ class Administration:
     async def _identities(self, request: ListIdentities) -> SomeIdentities:
         known = (await self._store.directory()).identities
         wanted = [one for one in known if request.tenant in {"", one.principal.tenant}]
-        return SomeIdentities(identities=[_identity_info(one) for one in wanted])
+        return SomeIdentities(
+            identities=[_identity_info(one) for one in wanted], issuers=self._issuers
+        )
 
     async def _usage(self, request: ListUsage) -> UsageRows:
         first, last = days(request.first_day, request.last_day, now=self._clock())

@@ -1,11 +1,13 @@
 """A fake service, and clients of it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from client.fake_service import FakeService
-from opserve_client import Client, Session
+from client.farm import Farm
+from opserve_client import Client, Session, cli_apply
 from opserve_client.transports import MemoryTransport
 
 
@@ -30,3 +32,15 @@ def client(fake: FakeService, pauses: list[float]) -> Iterator[Client]:
 def session(client: Client) -> Iterator[Session]:
     with client.open_session() as session:
         yield session
+
+
+@pytest.fixture
+def farm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Farm:
+    there = Farm()
+
+    def connected(*_: object) -> Farm:
+        return there
+
+    monkeypatch.setattr(cli_apply, "connected", connected)
+    monkeypatch.chdir(tmp_path)
+    return there

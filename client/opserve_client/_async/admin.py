@@ -52,6 +52,11 @@ class AsyncAdmin:
         request = admin.ListTenantsRequest()
         return list((await self._connection.call(methods.LIST_TENANTS, request)).tenants)
 
+    async def list_deleted_tenants(self) -> list[str]:
+        """Returns the names of deleted tenants, which no tenant can have again."""
+        request = admin.ListTenantsRequest()
+        return list((await self._connection.call(methods.LIST_TENANTS, request)).deleted)
+
     async def get_tenant(self, name: str) -> admin.GetTenantResponse:
         """Returns a tenant and its current use of each resource."""
         request = request_of(admin.GetTenantRequest, tenant=named(name, parameter="name"))
@@ -203,6 +208,11 @@ class AsyncAdmin:
         """Trusted identities of a tenant or of all, the oldest first."""
         request = request_of(admin.ListIdentitiesRequest, tenant=tenant)
         return list((await self._connection.call(methods.LIST_IDENTITIES, request)).identities)
+
+    async def list_issuers(self) -> list[str]:
+        """Returns the issuers that an identity may name."""
+        request = admin.ListIdentitiesRequest()
+        return list((await self._connection.call(methods.LIST_IDENTITIES, request)).issuers)
 
     async def remove_identity(self, identity: str) -> None:
         """Removes a trusted identity by its id; the next call with its tokens is rejected."""

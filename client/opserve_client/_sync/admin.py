@@ -53,6 +53,11 @@ class Admin:
         request = admin.ListTenantsRequest()
         return list((self._connection.call(methods.LIST_TENANTS, request)).tenants)
 
+    def list_deleted_tenants(self) -> list[str]:
+        """Returns the names of deleted tenants, which no tenant can have again."""
+        request = admin.ListTenantsRequest()
+        return list((self._connection.call(methods.LIST_TENANTS, request)).deleted)
+
     def get_tenant(self, name: str) -> admin.GetTenantResponse:
         """Returns a tenant and its current use of each resource."""
         request = request_of(admin.GetTenantRequest, tenant=named(name, parameter="name"))
@@ -204,6 +209,11 @@ class Admin:
         """Trusted identities of a tenant or of all, the oldest first."""
         request = request_of(admin.ListIdentitiesRequest, tenant=tenant)
         return list((self._connection.call(methods.LIST_IDENTITIES, request)).identities)
+
+    def list_issuers(self) -> list[str]:
+        """Returns the issuers that an identity may name."""
+        request = admin.ListIdentitiesRequest()
+        return list((self._connection.call(methods.LIST_IDENTITIES, request)).issuers)
 
     def remove_identity(self, identity: str) -> None:
         """Removes a trusted identity by its id; the next call with its tokens is rejected."""

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from opserve.v1.admin_service_pb2 import Key, Tenant, TrustedIdentity
+from opserve.v1.admin_service_pb2 import Certificate, Key, Tenant, TrustedIdentity
 from opserve_client._sync.admin import Admin
 from opserve_client._sync.client import Client
 from opserve_client.apply.document import (
@@ -72,12 +72,18 @@ class State:
         tenants: Tenants by name.
         keys: Valid keys by tenant and principal.
         identities: Trusted identities.
+        certificates: Client certificates, which may administer, too.
+        deleted: Names of deleted tenants, which no tenant can have again.
+        issuers: Issuers that an identity may name.
         caller: Tenant of the caller, which is never pruned; "" without pruning.
     """
 
     tenants: Mapping[str, Tenant]
     keys: Mapping[tuple[str, str], Sequence[Key]]
     identities: Sequence[TrustedIdentity]
+    certificates: Sequence[Certificate]
+    deleted: Sequence[str]
+    issuers: Sequence[str]
     caller: str
 
 
@@ -98,6 +104,9 @@ def read_state(client: Client, *, now: float, prune: bool) -> State:
         tenants={tenant.name: tenant for tenant in client.admin.list_tenants()},
         keys=keys,
         identities=client.admin.list_identities(),
+        certificates=client.admin.list_certificates(),
+        deleted=client.admin.list_deleted_tenants(),
+        issuers=client.admin.list_issuers(),
         caller=client.get_usage().tenant if prune else "",
     )
 
@@ -124,7 +133,7 @@ def changes_to(
     files: set[Path] = set()
     for name, part in document.tenants.items():
         for principal, key in part.keys.items():
-            if not _has_key(state, name, principal, key):
+            if not has_key(state, name, principal, key):
                 path = None if key.file is None else _new_file(folder / key.file, files)
                 made.append(_new_key(name, principal, key, path, admin))
         made += _of_identities(name, part.identities, state, admin)
@@ -187,7 +196,8 @@ def _value(tenant: Tenant, member: str) -> float | None:
     return limit if tenant.quota.HasField(member) else None  # type: ignore[arg-type]  # its field
 
 
-def _has_key(state: State, tenant: str, principal: str, wanted: KeyPart) -> bool:
+def has_key(state: State, tenant: str, principal: str, wanted: KeyPart) -> bool:
+    """Returns whether a principal has a valid key with the wanted scopes."""
     found = state.keys.get((tenant, principal), ())
     return any(set(key.scopes) == set(wanted.scopes) for key in found)
 
@@ -196,9 +206,9 @@ def _new_file(path: Path, others: set[Path]) -> Path:
     """Checks before the first change that a key can be written to a new file."""
     if path in others or os.path.lexists(path):
         reason = "is the file of another key" if path in others else "exists already"
-        raise FileError(f"{path} {reason}; choose another file for the new key, or move it away")
+        raise FileError(f"{path} {reason}: choose another file for the new key, or move it away.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise FileError(f"{path}: no file can be created in its folder; choose another file")
+        raise FileError(f"{path}: No file can be created in its folder: choose another file.")
     others.add(path)
     return path
 
@@ -240,7 +250,7 @@ def _of_identities(
 ) -> Iterator[Change]:
     now = {_condition(one): one for one in state.identities}
     for part in parts:
-        condition = _condition_of(part)
+        condition = condition_of(part)
         found = now.get(condition)
         wanted = f"{tenant}/{part.principal} ({' '.join(sorted(part.scopes))})"
         if found is not None and _holder(found) == wanted:
@@ -255,7 +265,8 @@ def _condition(identity: TrustedIdentity) -> tuple[str, str, tuple[str, ...]]:
     return identity.issuer, identity.audience, tuple(sorted(identity.claims))
 
 
-def _condition_of(part: IdentityPart) -> tuple[str, str, tuple[str, ...]]:
+def condition_of(part: IdentityPart) -> tuple[str, str, tuple[str, ...]]:
+    """Returns what the service compares with a token: issuer, audience and claims."""
     claims = sorted(f"{name}={value}" for name, value in part.claims.items())
     return part.issuer, part.audience, tuple(claims)
 
@@ -280,7 +291,7 @@ def _trust(admin: Admin, tenant: str, part: IdentityPart, replaced: str | None) 
 def _pruned(document: Document, state: State, admin: Admin) -> Iterator[Change]:
     """Yields the removals; the caller's own tenant keeps what it has."""
     parts = {name: one for name, one in document.tenants.items() if name != state.caller}
-    trusted = {_condition_of(one) for part in parts.values() for one in part.identities}
+    trusted = {condition_of(one) for part in parts.values() for one in part.identities}
     for one in state.identities:
         if one.tenant in parts and _condition(one) not in trusted:
             subject = f"identity {one.issuer} {one.audience} {' '.join(one.claims)}"

@@ -1,18 +1,41 @@
-"""The file of `opserve apply`: tenants with their quotas, keys and trusted identities."""
+"""The file of `opserve apply`: tenants with their quotas, keys and trusted identities.
 
-from collections.abc import Hashable, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+A validator raises ValueError with the allowed values, as `opserve_client.apply.source` expects.
+"""
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+import json
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Annotated, Any, TypeAlias
 
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from opserve_client.apply.source import KEY, Source, place
 from opserve_client.files import FileError
-from opserve_kernels.user_input import bytes_of
+from opserve_kernels.errors import rejection
+from opserve_kernels.user_input import bytes_of, choices, similar_name
 
 UNLIMITED = "none"
 """A limit that removes the limit."""
+SCOPES = ("operate", "metrics", "admin")
+OPERATE = ("operate",)
+DAYS = (0.0001, 36_600.0)
+"""Least and greatest lifetime of a key: some seconds, and a century."""
+KEYLESS_TENANT = "local"
+"""Tenant of callers of a service without keys."""
+IDENTIFYING_CLAIMS = (
+    *("sub", "repository", "repository_id", "repository_owner", "repository_owner_id"),
+    *("project_path", "project_id", "namespace_path", "namespace_id"),
+)
+"""Claims of which an identity needs one: any user of a public issuer has tokens with the others."""
+_CLAIMS_LIMIT = 16
+_CLAIM_CHARACTERS = 512
+_LIMIT_MAXIMUM = 2**63 - 1
+_KEY_PREFIX = "opserve_"
+_TENANT = re.compile(r"[a-z0-9-]{1,63}")
+_PRINCIPAL = re.compile(r"[A-Za-z0-9._@-]{1,63}")
+_CLAIM = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
+_NO_TENANT = re.compile(r"[^a-z0-9]+")
 
 
 def _an_empty_part(value: object) -> object:
@@ -20,27 +43,119 @@ def _an_empty_part(value: object) -> object:
     return {} if value is None else value
 
 
-def _a_limit(value: object) -> object:
-    if value == UNLIMITED:
-        return None
-    if value is None:
-        raise ValueError(f"no value: give a number, or {UNLIMITED} for no limit")
-    return value
+def _number(
+    least: float, most: float, *, form: str = "", kinds: tuple[type, ...] = (int, float)
+) -> Callable[[object], object]:
+    """Returns the check of a number; true and false are none."""
+    allowed = form or f"a number, {least:.15g} to {most:.15g}"
+
+    def checked(value: object) -> object:
+        is_number = isinstance(value, kinds) and not isinstance(value, bool)
+        if not (is_number and least <= value <= most):  # type: ignore[operator]  # a number
+            raise ValueError(allowed)
+        return value
+
+    return checked
+
+
+def _whole(least: int, most: int) -> Callable[[object], object]:
+    return _number(least, most, form=f"a whole number, {least} to {most}", kinds=(int,))
+
+
+def _limit(check: Callable[[object], object], form: str) -> Callable[[object], object]:
+    """Returns the check of a limit, which may be none."""
+
+    def checked(value: object) -> object:
+        if value == UNLIMITED:
+            return None
+        try:
+            return check(value)
+        except ValueError:
+            raise ValueError(f"{form}, or {UNLIMITED} for no limit") from None
+
+    return checked
 
 
 def _a_size(value: object) -> object:
-    return bytes_of(value) if isinstance(value, str) and value != UNLIMITED else value
+    return _whole(0, _LIMIT_MAXIMUM)(bytes_of(value) if isinstance(value, str) else value)
 
 
-Scope: TypeAlias = Literal["operate", "metrics", "admin"]
-Scopes = Annotated[list[Scope], Field(min_length=1)]
-TenantName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")]
-Principal = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@-]{1,63}$")]
-Text = Annotated[str, Field(min_length=1)]
-Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_a_limit)]
-Size = Annotated[Count, BeforeValidator(_a_size)]
-Rate = Annotated[
-    Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_a_limit)
+def _a_tenant(value: object) -> object:
+    if not isinstance(value, str) or not _TENANT.fullmatch(value):
+        likely = _NO_TENANT.sub("-", str(value).lower()).strip("-")[:63]
+        question = f"; did you mean {likely}?" if likely else ""
+        raise ValueError(f"names of 1 to 63 lower case letters, digits and hyphens{question}")
+    if value == KEYLESS_TENANT:
+        raise ValueError("names other than that of callers without a key")
+    return value
+
+
+def _a_principal(value: object) -> object:
+    is_name = isinstance(value, str) and _PRINCIPAL.fullmatch(value)
+    if not is_name or str(value).startswith(_KEY_PREFIX):
+        raise ValueError(f"names of 1 to 63 letters, digits and ._@-, not like {_KEY_PREFIX}x")
+    return value
+
+
+def _a_text(value: object) -> object:
+    if not isinstance(value, str) or not value:
+        raise ValueError("text that is not empty, in quotes where YAML takes it for a number")
+    return value
+
+
+def _an_audience(value: object) -> object:
+    is_text = isinstance(value, str) and 0 < len(value) <= _CLAIM_CHARACTERS
+    if not (is_text and str(value).isprintable()):
+        raise ValueError(f"text of 1 to {_CLAIM_CHARACTERS} printable characters")
+    return value
+
+
+def _a_scope(value: object) -> object:
+    if value not in SCOPES:
+        raise ValueError(choices(SCOPES, str(value)))
+    return value
+
+
+def _scopes(value: object) -> object:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"a list of {', '.join(SCOPES)}: [operate]")
+    return value  # pyright: ignore[reportUnknownVariableType]  the next check is that of its items
+
+
+def _the_claims(claims: dict[str, str]) -> dict[str, str]:
+    if len(claims) > _CLAIMS_LIMIT:
+        raise ValueError(f"at most {_CLAIMS_LIMIT} claims")
+    for name, value in claims.items():
+        pair = f"{name}={value}"
+        if not (_CLAIM.fullmatch(name) and pair.isprintable()):
+            raise ValueError("names and values of claims: {repository: farm/kernels}")
+        if len(pair) > _CLAIM_CHARACTERS:
+            raise ValueError(f"claims of at most {_CLAIM_CHARACTERS} characters with their names")
+    if not claims.keys() & set(IDENTIFYING_CLAIMS):
+        raise ValueError(f"claims with one of {', '.join(IDENTIFYING_CLAIMS)}")
+    return claims
+
+
+Scopes = Annotated[list[Annotated[str, BeforeValidator(_a_scope)]], BeforeValidator(_scopes)]
+TenantName = Annotated[str, BeforeValidator(_a_tenant)]
+Principal = Annotated[str, BeforeValidator(_a_principal)]
+Text = Annotated[str, BeforeValidator(_a_text)]
+Audience = Annotated[str, BeforeValidator(_an_audience)]
+Claims = Annotated[dict[Text, Text], AfterValidator(_the_claims)]
+Weight = Annotated[int, BeforeValidator(_whole(1, 1000))]
+PriorityLimit = Annotated[int, BeforeValidator(_whole(0, 1000))]
+Days = Annotated[float, BeforeValidator(_number(*DAYS))]
+_COUNTS = f"a whole number, 0 to {_LIMIT_MAXIMUM}"
+Count: TypeAlias = Annotated[
+    int | None, BeforeValidator(_limit(_whole(0, _LIMIT_MAXIMUM), _COUNTS))
+]
+Size: TypeAlias = Annotated[
+    int | None,
+    BeforeValidator(_limit(_a_size, "a whole number of bytes, such as 268435456 or 256MiB")),
+]
+Rate: TypeAlias = Annotated[
+    float | None,
+    BeforeValidator(_limit(_number(0, _LIMIT_MAXIMUM), f"a number, 0 to {_LIMIT_MAXIMUM}")),
 ]
 
 
@@ -77,8 +192,8 @@ class KeyPart(_Part):
         file: File for a new key, relative to the folder of the document; None shows it once.
     """
 
-    scopes: Scopes = ["operate"]
-    days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    scopes: Scopes = list(OPERATE)
+    days: Days | None = None
     file: Text | None = None
 
 
@@ -94,10 +209,10 @@ class IdentityPart(_Part):
     """
 
     issuer: Text
-    audience: Text
-    claims: Annotated[dict[Text, Text], Field(min_length=1)]
+    audience: Audience
+    claims: Claims
     principal: Principal
-    scopes: Scopes = ["operate"]
+    scopes: Scopes = list(OPERATE)
 
 
 class TenantPart(_Part):
@@ -112,8 +227,8 @@ class TenantPart(_Part):
         identities: Trusted identities.
     """
 
-    weight: Annotated[int, Field(ge=1, le=1000)] | None = None
-    priority_limit: Annotated[int, Field(ge=0, le=1000)] | None = None
+    weight: Weight | None = None
+    priority_limit: PriorityLimit | None = None
     disabled: bool | None = None
     quota: QuotaPart = QuotaPart()
     keys: dict[Principal, Annotated[KeyPart, BeforeValidator(_an_empty_part)]] = {}
@@ -126,66 +241,87 @@ class Document(_Part):
     tenants: dict[TenantName, Annotated[TenantPart, BeforeValidator(_an_empty_part)]]
 
 
-def read_document(path: Path) -> Document:
-    """Reads and validates a YAML file.
+def document_of(source: Source) -> Document:
+    """Validates the content of a file.
 
     Raises:
-        FileError: The file cannot be read, is no YAML, or has an invalid value; the message has its
-            line and path.
+        FileError: A value is invalid; each line of the message is a sentence with the value's line
+            and path.
     """
-    text = _text_of(path)
     try:
-        yaml: Any = YAML(typ="safe", pure=True)
-        return Document.model_validate(yaml.load(text))
-    except MarkedYAMLError as error:
-        raise FileError(f"{path}{_reported(error)}") from error
-    except YAMLError as error:
-        raise FileError(f"{path}: no YAML: {error}") from error
+        return Document.model_validate(source.content)
     except ValidationError as error:
-        raise FileError("; ".join(_problems(path, text, error))) from error
+        problems = error.errors()
+    # A misspelt member is one mistake, although the member that it means is missing, too.
+    misspelt = {
+        (*where, similar_name(str(name), _members_at(where)))
+        for *where, name in (one["loc"] for one in problems if one["type"] == "extra_forbidden")
+    }
+    found = [one for one in problems if one["type"] != "missing" or one["loc"] not in misspelt]
+    raise FileError("\n".join(source.problem(one["loc"], _sentence(one)) for one in found))
 
 
-def _reported(error: Any) -> str:  # noqa: ANN401  # ruamel.yaml has no types
-    """Returns the line, where it is known, and the reason of an error of ruamel.yaml."""
-    mark = error.problem_mark or error.context_mark
-    line = "" if mark is None else f":{mark.line + 1}"
-    return f"{line}: no YAML: {error.problem or error.context}"
+def _sentence(problem: Any) -> str:  # noqa: ANN401  # a TypedDict of pydantic_core
+    """Returns the sentence of an error of pydantic."""
+    *where, name = problem["loc"] or ("",)
+    kind = problem["type"]
+    if kind == "extra_forbidden":
+        return rejection(place(where), given=name, allowed=choices(_members_at(where), str(name)))
+    if kind == "value_error":
+        allowed = str(problem["ctx"]["error"])
+        if name == KEY:
+            return rejection(place(where[:-1]), given=where[-1], allowed=allowed)
+    else:
+        allowed = "true or false" if kind == "bool_type" else _form_at(problem["loc"])
+    given = "" if kind == "missing" else _shown(problem["input"])
+    return rejection(place(problem["loc"]), given=given, allowed=allowed)
 
 
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path}: not UTF-8: {error.reason}") from error
+def _shown(value: object) -> str:
+    """Formats a value in one line; "" for none."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
 
 
-def _problems(path: Path, text: str, error: ValidationError) -> list[str]:
-    yaml: Any = YAML()
-    tree = yaml.load(text)
-    return [
-        f"{path}:{_line(tree, problem['loc'])}: {_place(problem['loc'])}: {_reason(problem)}"
-        for problem in error.errors()
-    ]
+def _members_at(location: Sequence[Hashable]) -> tuple[str, ...]:
+    """Returns the members of the mapping at a location."""
+    return tuple(_part_at(location).model_fields)
 
 
-def _reason(problem: Any) -> str:  # noqa: ANN401  # a TypedDict of pydantic_core
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{message[:1].lower()}{message[1:]}, given {problem['input']!r}"
+def _part_at(location: Sequence[Hashable]) -> type[_Part]:
+    match location:
+        case []:
+            return Document
+        case [_, _]:
+            return TenantPart
+        case [_, _, "quota"]:
+            return QuotaPart
+        case [_, _, "keys", _]:
+            return KeyPart
+        case _:
+            return IdentityPart
 
 
-def _place(location: Sequence[Hashable]) -> str:
-    return ".".join(str(part) for part in location if part != "[key]") or "the document"
+def _form_at(location: Sequence[Hashable]) -> str:
+    """Returns the form of the mapping, list or required text at a location."""
+    match location:
+        case ["tenants"]:
+            return "a mapping of tenants by name: {vision: {weight: 3}}"
+        case [_, _, "keys"]:
+            return "a mapping of keys by principal: {laptop: {days: 90}}"
+        case [_, _, "identities"]:
+            return f"a list of mappings with {', '.join(IdentityPart.model_fields)}"
+        case [_, _, "identities", _, member]:
+            return _REQUIRED[str(member)]
+        case _:
+            return f"a mapping with {', '.join(_members_at(location))}"
 
 
-def _line(tree: Any, location: Sequence[Hashable]) -> int:  # noqa: ANN401  # nodes of ruamel.yaml
-    """Returns the line of the innermost part of a location that the file has."""
-    line, node = 0, tree
-    for part in location:
-        positions: Any = getattr(node, "lc", None)
-        if positions is None or part not in (positions.data or {}):
-            break
-        line = positions.data[part][0]
-        node = node[part]
-    return line + 1
+_REQUIRED = {
+    "issuer": "the claim iss of the tokens",
+    "audience": "the claim aud of the tokens",
+    "claims": "a mapping of claims: {repository: farm/kernels}",
+    "principal": "the name of the caller within the tenant",
+}
+"""Members that an identity needs."""

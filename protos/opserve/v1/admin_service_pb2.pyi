@@ -219,18 +219,24 @@ class ListTenantsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TENANTS_FIELD_NUMBER: _builtins.int
+    DELETED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def tenants(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tenant]:
         """By name."""
+
+    @_builtins.property
+    def deleted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of deleted tenants, which no tenant can have again."""
 
     def __init__(
         self,
         *,
         tenants: _abc.Iterable[Global___Tenant] | None = ...,
+        deleted: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["tenants", b"tenants"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "tenants", b"tenants"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1311,16 +1317,22 @@ class ListIdentitiesResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     IDENTITIES_FIELD_NUMBER: _builtins.int
+    ISSUERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def identities(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrustedIdentity]: ...
+    @_builtins.property
+    def issuers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Issuers that an identity may name: the setting OPSERVE_IDENTITY_ISSUERS."""
+
     def __init__(
         self,
         *,
         identities: _abc.Iterable[Global___TrustedIdentity] | None = ...,
+        issuers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["identities", b"identities"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["identities", b"identities", "issuers", b"issuers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

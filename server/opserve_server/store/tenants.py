@@ -46,6 +46,12 @@ class Tenants:
         async with self._database.read() as connection:
             return await read_tenants(connection)
 
+    async def deleted(self) -> Sequence[str]:
+        """Names of deleted tenants."""
+        gone = select(TENANTS.c.name).where(TENANTS.c.deleted_at.is_not(None))
+        async with self._database.read() as connection:
+            return (await connection.scalars(gone.order_by(TENANTS.c.name))).all()
+
     async def get(self, name: str) -> Tenant:
         """One tenant.
 

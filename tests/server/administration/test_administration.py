@@ -40,6 +40,7 @@ async def test_a_tenant_is_made_changed_and_ended(client: AsyncClient) -> None:
     assert (await admin.get_tenant("lab")).tenant == changed
     await admin.delete_tenant("lab")
     assert [tenant.name for tenant in await admin.list_tenants()] == ["admin"]
+    assert await admin.list_deleted_tenants() == ["lab"]
     assert (await refusal(admin.get_tenant("lab"))).code == 107017
     taken = await refusal(admin.create_tenant("lab"))
     assert (taken.code, taken.parameter) == (107000, "tenant"), "its name stays its own"
@@ -170,6 +171,7 @@ async def test_an_identity_opens_both_apis_until_it_is_removed(
     assert (added.tenant, added.principal, added.created_at) == ("lab", "ci", NOW)
     assert await client.admin.list_identities("lab") == [added]
     assert not await client.admin.list_identities("admin")
+    assert await client.admin.list_issuers() == [ISSUER]
     given = token(ISSUER, now=NOW)
     for api in APIS:
         async with deployment.client(api, given) as job:
