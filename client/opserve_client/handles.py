@@ -1,6 +1,6 @@
 """Handles, which the client chooses: integers that increase within a session, for each kind."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opserve.v1.command_service_pb2 import Command
 from opserve_client.arguments import LARGEST_UINT32, unsigned
@@ -33,23 +33,35 @@ def choose_handle(command: Command, last: Handles) -> Handles:
             made = command.allocate.buffer = command.allocate.buffer or next_handle(
                 "buffer", last.buffer
             )
-            return replace(last, buffer=max(made, last.buffer))
+            return _used(last, buffer=made)
         case "get_workspace_size":
             planned = command.get_workspace_size
             made = planned.executor = planned.executor or next_handle("executor", last.executor)
-            return replace(last, executor=max(made, last.executor))
+            return _used(last, executor=made)
         case "create_stream":
             made = command.create_stream.stream = command.create_stream.stream or next_handle(
                 "stream", last.stream
             )
-            return replace(last, stream=max(made, last.stream))
+            return _used(last, stream=made)
         case "create_event":
             made = command.create_event.event = command.create_event.event or next_handle(
                 "event", last.event
             )
-            return replace(last, event=max(made, last.event))
+            return _used(last, event=made)
         case _:
             return last
+
+
+def _used(
+    last: Handles, *, buffer: int = 0, executor: int = 0, stream: int = 0, event: int = 0
+) -> Handles:
+    """Returns the last handles after one more."""
+    return Handles(  # not dataclasses.replace, which reads the fields of the class each time
+        buffer=max(buffer, last.buffer),
+        executor=max(executor, last.executor),
+        stream=max(stream, last.stream),
+        event=max(event, last.event),
+    )
 
 
 def next_handle(kind: str, last: int, *, ahead: int = 1) -> int:

@@ -1,8 +1,8 @@
 """Pauses and time limits of retries: of an unreachable service, and at the tenant's call rate."""
 
 import random
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from types import TracebackType
 
 from opserve_client.arguments import SessionState
 from opserve_client.errors import OpserveError, QuotaExceeded, is_session_lost, session_lost
@@ -66,17 +66,30 @@ class RateWaits:
         return pause_s
 
 
-@contextmanager
-def recording_loss(calls: SessionState) -> Generator[None]:
+class RecordingLoss:
     """Turns the answer that a session does not exist into SessionLost, and records the first one.
 
     The first one stays: it has the reason for the end, which later answers may lack.
+
+    Args:
+        calls: The calls of the session.
     """
-    try:
-        yield
-    except OpserveError as error:
-        if not is_session_lost(error):
-            raise
-        lost = session_lost(error.request_id, ended=error.ended)
-        calls.lost = calls.lost or lost
-        raise lost from error
+
+    __slots__ = ("_calls",)  # not @contextmanager, which takes as long as the rest of a call's path
+
+    def __init__(self, calls: SessionState) -> None:
+        self._calls = calls
+
+    def __enter__(self) -> None:
+        """Begins."""
+
+    def __exit__(
+        self,
+        _: type[BaseException] | None,
+        error: BaseException | None,
+        __: TracebackType | None,
+    ) -> None:
+        if isinstance(error, OpserveError) and is_session_lost(error):
+            lost = session_lost(error.request_id, ended=error.ended)
+            self._calls.lost = self._calls.lost or lost
+            raise lost from error

@@ -19,7 +19,7 @@ _ROOT = Path(opserve_server.__file__).parent
 _ENTRIES = (
     "grpc_api/methods.py",
     "rest_api/connections.py",
-    "rest_api/middleware.py",
+    "rest_api/app.py:RestApi.__call__",
     "pool/device.py:Device.run",
 )
 

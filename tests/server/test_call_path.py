@@ -147,7 +147,7 @@ async def test_the_call_path_of_phase_one_is_short_over_rest(front: Front) -> No
     await front.plan_over_rest()  # the first call of all makes tables
     with recorded_path() as path:
         await front.plan_over_rest()
-    check(path, files=25)
+    check(path, files=26)
     chain = path.chain("rest_api/routers/", PLANNED)
     assert len(chain) <= 6, chain
 
@@ -158,7 +158,7 @@ async def test_the_call_path_of_phase_two_is_short(front: Front) -> None:
     workspace = await front.workspace_of(executor)
     for execute, entry, files in (
         (front.execute_over_grpc, "grpc_api/convert.py", 25),
-        (front.execute_over_rest, "rest_api/routers/", 32),
+        (front.execute_over_rest, "rest_api/routers/", 33),
     ):
         with recorded_path() as path:
             await execute(executor, workspace)

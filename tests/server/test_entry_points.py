@@ -146,8 +146,7 @@ async def test_no_rpc_over_connect_is_reached_without_a_key_that_opens_it(
 async def test_every_rpc_over_connect_requires_the_scope_of_its_service(
     entry_points: EntryPoints,
 ) -> None:
-    (middleware,) = entry_points.app.user_middleware
-    rpcs: Any = middleware.kwargs["rpcs"]
+    rpcs = entry_points.app.calls._rpcs
     for rpc in every_rpc():
         found = rpcs[f"/{rpc.containing_service.full_name}/{rpc.name}"]
         for media_type in ("application/json", "application/connect+proto", "text/plain", ""):

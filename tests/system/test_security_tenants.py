@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import httpx2
 import pytest
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 from typing_extensions import override
 
@@ -23,6 +23,7 @@ from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
 from opserve_server.guard import Guard
+from opserve_server.rest_api.app import RestApi
 from opserve_server.rest_api.dependencies import requires
 from opserve_server.rest_api.endpoints import NO_RPCS
 from opserve_server.rest_api.middleware import CallMiddleware
@@ -239,10 +240,10 @@ async def test_a_long_answer_over_rest_ends_with_its_key(
     async def endpoint() -> Response:
         return StreamingResponse(parts())
 
-    app = FastAPI(openapi_url=None)
+    app = RestApi(openapi_url=None)
     app.include_router(router)
-    app.add_middleware(
-        CallMiddleware, routes=app.routes, rpcs=NO_RPCS, guard=with_keys.guard, observe=ignore
+    app.calls = CallMiddleware(
+        routes=app.routes, rpcs=NO_RPCS, guard=with_keys.guard, observe=ignore
     )
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://service.example") as client:

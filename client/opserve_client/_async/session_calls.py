@@ -20,7 +20,7 @@ from opserve_client.errors import (
 )
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.operators import OperatorCall
-from opserve_client.recovery import recording_loss
+from opserve_client.recovery import RecordingLoss
 from opserve_client.run_batches import DeviceObjects, WholeCall
 from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
@@ -84,7 +84,7 @@ class AsyncSessionCalls:
 
     async def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Sends a request that creates no handle and names the session."""
-        with recording_loss(self):
+        with RecordingLoss(self):
             return await self._connection.call(method, request)
 
     async def make(self, method: Method[RequestT, ResponseT], command: Command) -> ResponseT:
@@ -140,7 +140,7 @@ class AsyncSessionCalls:
         request.session = self.session
         target = await self._mapped(request.buffer, request.offset, len(data))
         if target is None:
-            with recording_loss(self):
+            with RecordingLoss(self):
                 await self._connection.write(request, data)
         else:
             await runtime_async.in_thread(np.copyto, target, np.frombuffer(data, np.uint8))
@@ -152,7 +152,7 @@ class AsyncSessionCalls:
             return memoryview(b"")
         source = await self._mapped(request.buffer, request.offset, request.size_bytes)
         if source is None:
-            with recording_loss(self):
+            with RecordingLoss(self):
                 return await self._connection.read(request)
         return (await runtime_async.in_thread(source.copy)).data
 
@@ -166,7 +166,7 @@ class AsyncSessionCalls:
         while True:
             request = WatchStreamRequest(session=self.session, stream=stream, after=after)
             try:
-                with recording_loss(self):
+                with RecordingLoss(self):
                     async with aclosing(self._connection.watch(request)) as watching:
                         async for news in watching:
                             if news.HasField("entry"):
@@ -213,5 +213,5 @@ class AsyncSessionCalls:
     async def _wait_for_work_on(self, buffer: int) -> None:
         """Waits for queued work on a buffer by a write of 0 bytes, which raises if it is freed."""
         request = WriteRequest(session=self.session, buffer=buffer)
-        with recording_loss(self):
+        with RecordingLoss(self):
             await self._connection.write(request, memoryview(b""))

@@ -21,7 +21,7 @@ from opserve_client.errors import (
 )
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.operators import OperatorCall
-from opserve_client.recovery import recording_loss
+from opserve_client.recovery import RecordingLoss
 from opserve_client.run_batches import DeviceObjects, WholeCall
 from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
@@ -85,7 +85,7 @@ class SessionCalls:
 
     def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         """Sends a request that creates no handle and names the session."""
-        with recording_loss(self):
+        with RecordingLoss(self):
             return self._connection.call(method, request)
 
     def make(self, method: Method[RequestT, ResponseT], command: Command) -> ResponseT:
@@ -141,7 +141,7 @@ class SessionCalls:
         request.session = self.session
         target = self._mapped(request.buffer, request.offset, len(data))
         if target is None:
-            with recording_loss(self):
+            with RecordingLoss(self):
                 self._connection.write(request, data)
         else:
             runtime_blocking.in_thread(np.copyto, target, np.frombuffer(data, np.uint8))
@@ -153,7 +153,7 @@ class SessionCalls:
             return memoryview(b"")
         source = self._mapped(request.buffer, request.offset, request.size_bytes)
         if source is None:
-            with recording_loss(self):
+            with RecordingLoss(self):
                 return self._connection.read(request)
         return (runtime_blocking.in_thread(source.copy)).data
 
@@ -167,7 +167,7 @@ class SessionCalls:
         while True:
             request = WatchStreamRequest(session=self.session, stream=stream, after=after)
             try:
-                with recording_loss(self):
+                with RecordingLoss(self):
                     with closing(self._connection.watch(request)) as watching:
                         for news in watching:
                             if news.HasField("entry"):
@@ -214,5 +214,5 @@ class SessionCalls:
     def _wait_for_work_on(self, buffer: int) -> None:
         """Waits for queued work on a buffer by a write of 0 bytes, which raises if it is freed."""
         request = WriteRequest(session=self.session, buffer=buffer)
-        with recording_loss(self):
+        with RecordingLoss(self):
             self._connection.write(request, memoryview(b""))

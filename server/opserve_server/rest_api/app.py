@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
+from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
 from opserve_server.administration import Administration
@@ -76,7 +77,19 @@ _FASTAPI_REFUSALS = ("HTTPValidationError", "ValidationError")
 
 
 class RestApi(FastAPI):
-    """The application; completes FastAPI's OpenAPI document."""
+    """The application; completes FastAPI's OpenAPI document.
+
+    Attributes:
+        calls: Serves every request.
+    """
+
+    calls: CallMiddleware
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a request without FastAPI's own layers, none of which has a task here."""
+        scope["app"] = self
+        await self.calls(scope, receive, send)
 
     @override
     def openapi(self) -> dict[str, Any]:
@@ -143,9 +156,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         run_limits=run_limits,
         run_slots=FairSlots(run_limits.concurrent_runs, waiting_limit=run_limits.waiting_runs),
     )
-    app.add_middleware(
-        CallMiddleware, routes=app.routes, rpcs=rpcs, guard=guard, observe=service.observe
-    )
+    app.calls = CallMiddleware(routes=app.routes, rpcs=rpcs, guard=guard, observe=service.observe)
     return app
 
 

@@ -39,7 +39,6 @@ class CallMiddleware:
     It finds the endpoint in a table, whereas FastAPI's router tries one route after the other.
 
     Args:
-        app: The inner application with these routes.
         routes: The routes. No parameter of a path has a slash in it.
         rpcs: RPCs of the Connect API by path.
         guard: Authenticates and admits callers.
@@ -48,14 +47,12 @@ class CallMiddleware:
 
     def __init__(
         self,
-        app: ASGIApp,
         *,
         routes: Iterable[BaseRoute],
         rpcs: Mapping[str, Rpc],
         guard: Guard,
         observe: Observe,
     ) -> None:
-        del app  # its routes are called from the table
         self._rpcs = rpcs
         self._guard = guard
         self._observe = observe
