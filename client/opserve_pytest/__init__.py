@@ -128,6 +128,6 @@ def _run_state(session: pytest.Session) -> "RunState":
 
     stash = session.config.stash
     if _STATE not in stash:
-        with ending_run():
+        with ending_run(session.config):
             stash[_STATE] = stash[_STACK].enter_context(run_state(session))
     return stash[_STATE]

@@ -98,13 +98,14 @@ def case_items(session: pytest.Session, state: Callable[[], RunState]) -> list[C
     try:
         suite = suite_named(_given(config, "suite"), config.getoption("--opserve-seed"))
         cases = chosen(suite, _wanted(config))
-        check_target(target, _TIMEOUT_S)
+        if not _is_worker(config):
+            check_target(target, _TIMEOUT_S)
     except (InfrastructureError, InvalidArgument) as error:
         raise pytest.UsageError(_one_line(error)) from error
 
     def run(case: Case) -> Result:
         current = state()
-        with ending_run():
+        with ending_run(config):
             if current.trial is None:
                 _begin(current, suite, cases, target)
             assert current.trial is not None
@@ -121,12 +122,18 @@ def case_items(session: pytest.Session, state: Callable[[], RunState]) -> list[C
 
 
 @contextmanager
-def ending_run() -> Generator[None]:
-    """Ends pytest with one sentence where a service, a file or an option failed, not a kernel."""
+def ending_run(config: pytest.Config) -> Generator[None]:
+    """Ends pytest with one sentence where a service, a file or an option failed, not a kernel.
+
+    A worker of pytest-xdist fails the test with the sentence: the reason of its end is not shown.
+    """
     try:
         yield
     except (InfrastructureError, InvalidArgument, OpserveError) as error:
-        pytest.exit(f"opserve: {_one_line(error)}", returncode=_INFRASTRUCTURE)
+        sentence = f"opserve: {_one_line(error)}"
+        if _is_worker(config):
+            pytest.fail(sentence, pytrace=False)
+        pytest.exit(sentence, returncode=_INFRASTRUCTURE)
 
 
 @contextmanager
@@ -180,6 +187,11 @@ def _session_options(config: pytest.Config) -> SessionOptions:
         accuracy=ACCURACIES[_given(config, "accuracy")],
         documented_rules=DOCUMENTED_RULES[_given(config, "documented-rules")],
     )
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    """Returns whether this process runs tests for pytest-xdist."""
+    return hasattr(config, "workerinput")
 
 
 def _wanted(config: pytest.Config) -> Wanted:

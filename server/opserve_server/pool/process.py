@@ -156,14 +156,15 @@ class WorkerProcess:
 def _start(process: ForkServerProcess) -> tuple[int, int]:
     # The fork server inherits the blocked signal: an interrupt from the terminal, which all
     # processes get, would end it with a traceback while it imports. The tracker unblocks the signal
-    # when it starts, so it starts before.
-    ensure_running()
-    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # when it starts, so it starts before. A service that a command started inherited the block.
+    inherited = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with PROCESS_TABLE:
             process.start()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, inherited)
     pid = process.pid
     assert pid is not None, "a started process has an id"
     return pid, os.pidfd_open(pid)

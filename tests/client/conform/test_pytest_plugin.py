@@ -88,6 +88,17 @@ def test_a_failure_of_another_part_than_the_kernel_ends_pytest_with_one_sentence
     assert not re.search(r"\d failed", printed)
 
 
+def test_processes_of_xdist_fail_each_test_with_the_sentence(
+    service: Addresses, tmp_path: Path
+) -> None:
+    options = ("--opserve-suite=mine.jsonl", "--opserve-target=nomod:f", "-p", "xdist", "-n1")
+    done = run_pytest(tmp_path, service, *options)
+    printed = done.stdout + done.stderr
+    assert f"{len(CASES)} failed, 1 passed" in printed
+    assert "opserve: target nomod:f: neither the working directory nor the environment" in printed
+    assert "Traceback" not in printed
+
+
 def test_an_unreachable_service_ends_pytest_at_the_first_test_with_the_fixture(
     service: Addresses, tmp_path: Path
 ) -> None:
