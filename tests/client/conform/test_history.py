@@ -182,7 +182,7 @@ def test_a_name_is_for_a_run_of_the_service(kept: Addresses, capsys: Capture) ->
         (("main", "sample.jsonl"), "give --history"),
         (("main", "service:none"), "There is no run 'none'"),
         (("a b", "service:0123456789abcdef"), "name does not accept 'a b'"),
-        (("main", "none"), "No such file"),
+        (("main", "none"), "There is no file or folder 'none'."),
     ):
         assert conform("baseline", *arguments, *server) == 2
         assert message in capsys.readouterr().err
