@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 from typing_extensions import override
 
 from opserve_client import cli_admin, cli_apply, cli_keys, cli_ping, cli_tenants, cli_top, cli_trace
-from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import (
     Accuracy,
     Address,
@@ -28,7 +28,6 @@ from opserve_client.cli_connection import (
 )
 from opserve_client.cli_rows import AsJson, named_like, printable, show_json
 from opserve_client.errors import OpserveError
-from opserve_client.file_errors import sentence_of
 from opserve_client.files import (
     RESULTS_SUFFIX,
     FileError,
@@ -42,6 +41,7 @@ from opserve_client.private_service import require_server
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.wire.json_messages import to_full_json
 from opserve_kernels.status import ExitStatus
+from opserve_kernels.user_input import without_keys
 
 app = typer.Typer(
     name="opserve",
@@ -67,8 +67,7 @@ def main() -> None:
     try:
         app()
     except (OpserveError, FileError, OSError) as error:
-        text = sentence_of(error) if isinstance(error, OSError) else str(error)
-        one_line = printable(" ".join(text.split()))
+        one_line = printable(without_keys(" ".join(str(error).split())))
         sys.stderr.write(f"opserve: {one_line}\n")
         sys.exit(ExitStatus.FAILED)
 
@@ -82,7 +81,8 @@ def options(
 ) -> None:
     """Run Huawei CANN convolution-backward operators on virtual devices.
 
-    The environment variable OPSERVE_API_KEY authenticates calls to a service.
+    The environment variable OPSERVE_API_KEY authenticates calls to a service. OPSERVE_ADDRESS and
+    OPSERVE_CA are the defaults of --address and --ca.
     """
     if show_version:
         typer.echo(f"opserve {version('opserve')}")

@@ -8,7 +8,7 @@ import typer
 from google.protobuf.message import Message
 
 from opserve.v1.admin_service_pb2 import AuditEntry
-from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_keys import AnyName
 from opserve_client.cli_rows import AsCsv, AsJson, Row, moment, show

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opserve_client import extras
-from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import AsJson, printable, show_json
 from opserve_client.errors import CallTimedOut, OpserveError, is_transient

@@ -10,7 +10,14 @@ import typer.main
 from typer.core import TyperGroup
 
 from opserve_client._sync.client import Client
-from opserve_client.access import KEY_VARIABLE, Access, TlsFiles, access_to
+from opserve_client.access import (
+    ADDRESS_VARIABLE,
+    CA_VARIABLE,
+    KEY_VARIABLE,
+    Access,
+    TlsFiles,
+    access_to,
+)
 from opserve_client.arguments import AccuracyName, DocumentedRulesName
 
 _PANEL = "Connection"
@@ -20,7 +27,7 @@ ADDRESS_HELP = (
     "Address of the service: HOST:PORT for gRPC, http://HOST:PORT for Connect; grpcs:// or "
     "https:// for TLS."
 )
-Address = Annotated[str, typer.Option(help=ADDRESS_HELP)]
+Address = Annotated[str, typer.Option(envvar=ADDRESS_VARIABLE, help=ADDRESS_HELP)]
 Accuracy = Annotated[
     AccuracyName,
     typer.Option(
@@ -66,7 +73,8 @@ def declare_connection_options(
     ca: Annotated[  # typer reads the declaration, as of those below
         Path | None,
         typer.Option(
-            help="PEM file of certificate authorities for the service's certificate.",
+            help="PEM file of certificate authorities for the service's certificate; the default "
+            f"is that of the variable {CA_VARIABLE}, for addresses with grpcs:// or https://.",
             rich_help_panel=_PANEL,
         ),
     ] = None,

@@ -1,17 +1,19 @@
 """The commands `opserve key`, `opserve certificate` and `opserve identity`."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from time import time
 from typing import Annotated
 
 import typer
 
-from opserve.v1.admin_service_pb2 import Certificate, Key, TrustedIdentity
-from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve.v1.admin_service_pb2 import Certificate, Key, Tenant, TrustedIdentity
+from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import AsCsv, AsJson, Row, moment, show
 from opserve_client.cli_tenants import Force, Name
 from opserve_client.errors import invalid_parameter
+from opserve_client.request_forms import KEY_DAYS
 
 keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys of tenants.")
 certificates = typer.Typer(
@@ -42,7 +44,12 @@ def create_key(  # noqa: PLR0913  # options of the command
     *,
     scopes: Scopes = None,
     days: Annotated[
-        float | None, typer.Option(help="Days until the key expires; the default is never.")
+        float | None,
+        typer.Option(
+            min=KEY_DAYS[0],
+            max=KEY_DAYS[1],
+            help="Days until the key expires; the default is never.",
+        ),
     ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -73,14 +80,12 @@ def list_keys(
     as_csv: AsCsv = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show keys, with revoked and expired ones."""
+    """Show keys, with those that the service rejects and the reason."""
     with connected(context, address) as client:
-        show(
-            [_key(key) for key in client.admin.list_keys(tenant)],
-            columns=_KEY,
-            as_json=as_json,
-            as_csv=as_csv,
-        )
+        tenants = {one.name: one for one in client.admin.list_tenants()}
+        found = client.admin.list_keys(tenant)
+    rows = [{**_key(key), "state": _state(key, tenants, now=time())} for key in found]
+    show(rows, columns=(*_KEY, "state"), as_json=as_json, as_csv=as_csv)
 
 
 @keys.command("revoke")
@@ -237,6 +242,16 @@ def _key(key: Key) -> Row:
         "revoked_at": moment(key.revoked_at) if key.HasField("revoked_at") else None,
         "last_used_at": moment(key.last_used_at) if key.HasField("last_used_at") else None,
     }
+
+
+def _state(key: Key, tenants: Mapping[str, Tenant], *, now: float) -> str:
+    """Returns whether the service accepts a key, or the reason why not."""
+    if key.HasField("revoked_at"):
+        return "revoked"
+    if key.HasField("expires_at") and key.expires_at <= now:
+        return "expired"
+    tenant = tenants.get(key.tenant)
+    return "tenant disabled" if tenant is None or tenant.disabled else "valid"
 
 
 def _claims(given: Iterable[str]) -> dict[str, str]:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from opserve_client._sync.client import DEFAULT_ADDRESS, Client
-from opserve_client.cli_connection import ADDRESS_HELP, access_at, client_at, connected
+from opserve_client._sync.client import Client
+from opserve_client.access import DEFAULT_ADDRESS
+from opserve_client.cli_connection import Address, access_at, client_at, connected
 from opserve_client.cli_rows import AsJson, Row, printable, show, show_json
 from opserve_client.errors import (
     AuthenticationError,
@@ -31,7 +32,7 @@ def ping(
         str | None, typer.Argument(metavar="[ADDRESS]", help="The same as --address.")
     ] = None,
     *,
-    address: Annotated[str, typer.Option(help=ADDRESS_HELP)] = DEFAULT_ADDRESS,
+    address: Address = DEFAULT_ADDRESS,
     as_json: AsJson = False,
 ) -> None:
     """Check that a service answers and accepts the caller; show its version and latency.

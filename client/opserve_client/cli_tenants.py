@@ -7,7 +7,7 @@ import typer
 
 from opserve.v1.admin_service_pb2 import Tenant
 from opserve.v1.usage_service_pb2 import ResourceUse
-from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import AsCsv, AsJson, Row, show
 from opserve_client.errors import invalid_parameter

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from opserve.v1.admin_service_pb2 import GetActivityResponse, TenantActivity
-from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import UNBOUNDED, AsJson, Row, show_json, table
 

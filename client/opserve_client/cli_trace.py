@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opserve_client._sync.client import DEFAULT_ADDRESS
+from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
 from opserve_client.cli_rows import named_like
 

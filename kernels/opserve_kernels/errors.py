@@ -12,6 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 from opserve_kernels.status import AnyStatus, Status
+from opserve_kernels.user_input import without_keys
 
 MOST_EXTENT = 2**62
 """Greatest size or position of a call: sums of two of them are still 64-bit integers."""
@@ -37,10 +38,10 @@ def rejection(parameter: str, *, given: object, allowed: object) -> str:
         allowed: The allowed values.
 
     Returns:
-        At most TEXT_CHARACTERS: long parts are cut.
+        At most TEXT_CHARACTERS, without API keys: long parts are cut.
     """
     name = shortened(parameter, VALUE_CHARACTERS)
-    shown = shortened(str(given), VALUE_CHARACTERS)
+    shown = shortened(without_keys(str(given)), VALUE_CHARACTERS)
     fault = "is missing" if shown in {"", "nothing"} else f"does not accept {shown}"
     return closed(f"{name} {fault}; it accepts {choices_shortened(str(allowed))}")
 

@@ -11,6 +11,7 @@ _PART_CHARACTERS = 3
 """Least length of a part of a name for which the name is suggested."""
 _MOST_CHARACTERS = 64
 """Greatest length of a name that is compared: a comparison takes the square of it."""
+_KEY = re.compile(r"opserve_[0-9A-Za-z]{20,}")
 _BYTES = re.compile(r"(\d{1,20}(?:\.\d+)?) ?(?:([kmgt])(i)?)?b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -42,6 +43,16 @@ def choices(names: Collection[str], given: str) -> str:
     """The allowed names for an error about another one: "smoke, standard; did you mean smoke?"."""
     likely = likely_name(given, names)
     return f"{', '.join(names)}; did you mean {likely}?" if likely else ", ".join(names)
+
+
+def is_like_a_key(text: str) -> bool:
+    """Whether a text contains an API key, or most of one: no message repeats it."""
+    return _KEY.search(text) is not None
+
+
+def without_keys(text: str) -> str:
+    """A text without the API keys in it."""
+    return _KEY.sub("opserve_…", text)
 
 
 def bytes_of(text: str) -> int:

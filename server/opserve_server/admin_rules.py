@@ -39,7 +39,14 @@ _TENANT = re.compile(r"[a-z0-9-]{1,63}")
 _NAMES = "1 to 63 lower case letters, digits and hyphens"
 _PRINCIPAL = re.compile(r"[A-Za-z0-9._@-]{1,63}")
 _KEY = re.compile(r"[0-9a-f]{8}")
-_OUTCOME = re.compile(r"[A-Z0-9_]{1,64}")
+_STATUSES = (
+    *("OK", "UNAUTHENTICATED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNAVAILABLE"),
+    *("CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
+    *("ALREADY_EXISTS", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED"),
+    *("INTERNAL", "DATA_LOSS"),
+)
+"""Names of statuses over gRPC; over Connect they are in lower case."""
+_HTTP_STATUS = re.compile(r"[1-5][0-9]{2}")
 _SESSION = re.compile(r"[0-9a-f]{1,8}")
 _CLAIM = re.compile(r"([A-Za-z_][A-Za-z0-9_.:/-]{0,127})=(.+)")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -49,8 +56,8 @@ def check_filters(tenant: str | None, outcome: str | None) -> None:
     """Rejects a filter that is no tenant or outcome; empty means none, None means any."""
     if tenant and not _TENANT.fullmatch(tenant):
         raise refused("tenant", tenant, _NAMES)
-    if outcome and not _OUTCOME.fullmatch(outcome):
-        raise refused("outcome", outcome, "OK, or the name or number of a status")
+    if outcome and outcome.upper() not in _STATUSES and not _HTTP_STATUS.fullmatch(outcome):
+        raise refused("outcome", outcome, choices(("401", *_STATUSES), outcome))
 
 
 def new_tenant_name(given: str) -> str:
@@ -196,7 +203,7 @@ def check_administered(directory: Directory, *, now: float) -> None:
         raise WrongState(
             Status.ACL_ERROR_RT_PARAM_INVALID,
             "This change leaves no caller with the scope admin: give it to another one first, or "
-            "set force.",
+            "pass --force (force=True).",
             parameter="force",
             given="the last caller with the scope admin",
             allowed=allowed,

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from opserve_kernels.user_input import choices
 from opserve_server.admin_answers import (
     Activity,
     AllTenants,
@@ -78,15 +79,17 @@ from opserve_server.admin_rules import (
 from opserve_server.calls import caller
 from opserve_server.core.audit import AuditEntry
 from opserve_server.core.directory import Directory, KeyRecord, TrustedIdentity
-from opserve_server.core.errors import StoreUnavailable
+from opserve_server.core.errors import HandleNotFound, StoreUnavailable
 from opserve_server.core.keys import new_key, sha256_of
-from opserve_server.core.principal import ITSELF, Principal
+from opserve_server.core.principal import ITSELF, LOCAL, Principal
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Tenant
 from opserve_server.identity import Identity
 from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store
 
+_FILTERED = (ListKeys, ListCertificates, ListIdentities, ListUsage, ListAudit, ListSessions)
+"""Requests with the name of a tenant as an optional filter."""
 _Work = Callable[[Any], Awaitable[object]]
 
 
@@ -155,6 +158,8 @@ class Administration:
         if kind in self._changes:
             async with self._changing():
                 return await self._changes[kind](request)
+        if isinstance(request, _FILTERED):
+            await self._check_tenant(request.tenant or LOCAL.tenant)
         answer = await self._readings[kind](request)
         await self._store.audit.record([self._entry(request)])
         return answer
@@ -288,6 +293,12 @@ class Administration:
         removed = identity_id(request.id)
         await self._store.identities.remove(removed, audit=self._entry(request))
         return Nothing()
+
+    async def _check_tenant(self, name: str) -> None:
+        """Rejects the name of a tenant that never was: the list would be empty."""
+        tenants = (await self._store.directory()).tenants
+        if name not in {*tenants, LOCAL.tenant} and name not in await self._store.tenants.deleted():
+            raise HandleNotFound("tenant", name, allowed=choices(tuple(tenants), name))
 
     async def _tenants(self, _: ListTenants) -> AllTenants:
         return AllTenants(

@@ -43,7 +43,10 @@ def main(arguments: Sequence[str]) -> int:
     except (Administered, OpserveError) as refused:
         sys.stderr.write(f"opserve: {refused}\n")
         return ExitStatus.FAILED
-    sys.stderr.write("This key is shown only once; set OPSERVE_API_KEY to it.\n")
+    place = location_of(settings.store_url.get_secret_value())
+    sys.stderr.write(
+        f"The store {place} has this key, which is shown only once; set OPSERVE_API_KEY to it.\n"
+    )
     sys.stdout.write(f"{text}\n")
     return ExitStatus.DONE
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -42,7 +43,7 @@ OPTIONS = {
     "no_keys": "--no-keys",
 }
 """Settings that are also options of `opserve serve`."""
-CLIENT_VARIABLES = ("OPSERVE_API_KEY", "OPSERVE_ALLOW_PLAINTEXT")
+CLIENT_VARIABLES = ("OPSERVE_ADDRESS", "OPSERVE_ALLOW_PLAINTEXT", "OPSERVE_API_KEY", "OPSERVE_CA")
 """Variables of the client, which a service may find in its environment."""
 _TYPO = 0.8
 """Least similarity of a variable to a setting that makes it a misspelt one. Others are left alone:
@@ -463,7 +464,12 @@ def _variable(name: str) -> str:
 def _shown(name: str, given: object) -> object:
     """The given value, unless it is a secret."""
     secret = Settings.model_fields[name].annotation is SecretStr
-    return "a text that is not shown" if secret else given
+    is_shown = not secret or _FILE.fullmatch(str(given))
+    return given if is_shown else "its value, which may contain a password"
+
+
+_FILE = re.compile(r"[\w./~-]*")
+"""A text without a password: the path of a file, for example."""
 
 
 def where_set(name: str) -> str:

@@ -17,6 +17,9 @@ from opserve_server.settings import SettingRefused, Settings, where_set
 LOOKS_S = 5.0
 """Seconds between two checks of the files; certificates are renewed days before they expire."""
 
+_OTHER_KEY = "KEY_VALUES_MISMATCH"
+"""OpenSSL's reason for a key that is not that of the certificate."""
+
 log = logging.getLogger(__name__)
 _Stamp = tuple[int, ...]
 """Time of modification, inode and size of a file; empty for a file that is not there."""
@@ -117,6 +120,12 @@ def _read(settings: Settings) -> _Held:
         # Without a password of ours, OpenSSL would prompt the terminal for that of a locked key.
         context.load_cert_chain(*files, password="")
     except OSError as error:  # ssl.SSLError is one, and a file may have been deleted since
+        if isinstance(error, ssl.SSLError) and error.reason == _OTHER_KEY:
+            raise SettingRefused(
+                f"The key {files[1]} (tls_key_file) does not belong to the certificate {files[0]} "
+                "(tls_certificate_file): set the two that were made together, by "
+                f"{where_set('tls_key_file')} and {where_set('tls_certificate_file')}."
+            ) from error
         wanted = "a certificate chain, and its own key without a password, in PEM"
         raise _refused("tls_certificate_file", files[0], wanted) from error
     authority = None

@@ -54,8 +54,8 @@ class _Verified:
 
 
 def is_token(text: str) -> bool:
-    """Whether a credential has the form of a token: no key has a dot."""
-    return "." in text
+    """Whether a credential has the form of a token: three parts with dots between them."""
+    return text.count(".") == _PARTS - 1
 
 
 class Tokens:

@@ -12,6 +12,7 @@ from opserve.v1.usage_service_pb2 import GetUsageResponse
 from opserve_client import cli
 from opserve_client.apply import checks, document
 from opserve_client.errors import error_for
+from opserve_client.request_forms import KEY_DAYS, LIMIT_MAXIMUM
 from opserve_server import admin_rules
 from opserve_server.admin_rules import PRIORITY_LIMITS, WEIGHTS
 from opserve_server.core.errors import InvalidArgument
@@ -210,8 +211,9 @@ def test_the_rules_of_the_file_are_those_of_the_service() -> None:
     assert document.IDENTIFYING_CLAIMS == admin_rules.IDENTIFYING_CLAIMS
     assert LOCAL.tenant == document.KEYLESS_TENANT
     assert checks.LIVE_KEYS_LIMIT == LIVE_KEYS_LIMIT
+    assert LIMIT_MAXIMUM == admin_rules.LIMIT_MAXIMUM
     assert tuple(document.SCOPES) == tuple(map(str, Scope))
-    least, most = (days * 86400.0 for days in document.DAYS)
+    least, most = (days * 86400.0 for days in KEY_DAYS)
     assert 1.0 <= least < 10.0
     assert most == admin_rules.LIFETIME_MAXIMUM_S
     for name in ("a", "lab-1", "x" * 63, "Lab", "x" * 64, "", "a_b"):

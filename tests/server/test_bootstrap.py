@@ -16,7 +16,7 @@ def test_a_store_that_had_keys_and_is_missing_is_made_anew_by_force_alone(
     monkeypatch.setenv("OPSERVE_STORE_URL", f"sqlite:///{file}")
     assert main([]) == 0
     file.unlink()
-    capsys.readouterr()
+    assert f"The store sqlite:///{file} has this key" in capsys.readouterr().err
     assert main([]) == 2
     refused = capsys.readouterr()
     assert refused.out == ""

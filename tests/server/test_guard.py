@@ -140,9 +140,11 @@ def test_a_caller_without_a_key_is_sent_to_the_ways_to_get_one(guard: Guard) -> 
     none = refused(lambda: admitted(guard, shown(None), Scope.OPERATE))
     unknown = refused(lambda: admitted(guard, shown(f"Bearer {new_key()}"), Scope.OPERATE))
     assert none.message.startswith("No API key was sent, and this service has keys: ")
-    for remedy in ("OPSERVE_API_KEY", "api_key=", "key create", "bootstrap --force"):
+    for remedy in ("OPSERVE_API_KEY", "--api-key", "api_key=", "key create", "bootstrap --force"):
         assert remedy in none.message
-    assert unknown.message.startswith("This API key is unknown, expired or revoked: ")
+    assert unknown.message.startswith(
+        "This API key is unknown, expired or revoked, or its tenant is disabled: "
+    )
     assert "opserve key create" in unknown.message
 
 

@@ -12,7 +12,7 @@ import typer
 from pydantic import ValidationError
 
 import opserve_server.settings
-from opserve_client.access import KEY_VARIABLE, PLAINTEXT_VARIABLE
+from opserve_client.access import VARIABLES
 from opserve_client.cli import app as command_line
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.profiles import PROFILES
@@ -160,11 +160,23 @@ def test_a_password_in_a_setting_is_shown_nowhere(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OPSERVE_STORE_URL", "postgresql://ann:sword/fish@db.farm/ops")
     with pytest.raises(SettingRefused) as refused:
         settings_of_environment()
-    message = "store_url does not accept a text that is not shown; it accepts sqlite:///file"
+    message = (
+        "store_url does not accept its value, which may contain a password; it accepts sqlite:///"
+    )
     assert str(refused.value).startswith(message)
     with pytest.raises(ValidationError) as whole:
         Settings()
     assert "fish" not in f"{refused.value} {whole.value}"
+
+
+def test_a_path_in_place_of_the_url_of_a_store_is_shown_with_the_likely_url(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPSERVE_STORE_URL", "opserve.db")
+    with pytest.raises(SettingRefused) as refused:
+        settings_of_environment()
+    assert str(refused.value).startswith("store_url does not accept opserve.db; it accepts sqlite")
+    assert "did you mean sqlite:///opserve.db?" in str(refused.value)
 
 
 def test_the_store_is_a_file_of_the_user_unless_another_or_none_is_named(
@@ -262,9 +274,10 @@ def test_a_misspelt_variable_is_refused_with_the_one_that_it_means(
 def test_variables_of_the_client_of_clusters_and_of_tools_are_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert set(CLIENT_VARIABLES) == {KEY_VARIABLE, PLAINTEXT_VARIABLE}
+    assert set(CLIENT_VARIABLES) == set(VARIABLES)
     for variable in (
-        *(KEY_VARIABLE, "OPSERVE_SERVICE_HOST", "OPSERVE_PORT_50051_TCP_ADDR", "OPSERVE_URL"),
+        *(set(VARIABLES) - {"OPSERVE_ALLOW_PLAINTEXT"}),  # a setting, too
+        *("OPSERVE_SERVICE_HOST", "OPSERVE_PORT_50051_TCP_ADDR", "OPSERVE_URL"),
         *("OPSERVE_KERNEL_LANES", "OPSERVE_PLAIN_KERNELS", "OPSERVE_FUZZ_SEED"),
     ):
         monkeypatch.setenv(variable, "1")

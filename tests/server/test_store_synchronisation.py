@@ -110,6 +110,15 @@ async def test_a_configured_store_whose_file_is_lost_is_a_start_error_and_not_ma
     assert not file.exists()
 
 
+async def test_a_relative_path_of_a_lost_store_is_shown_as_an_absolute_one(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    message = await refused_start(start, settings(store_url=SecretStr("sqlite:///opserve.db")))
+    expected = f"store_url sqlite:///{tmp_path}/opserve.db is missing (the relative path of the "
+    assert message.startswith(f"{expected}setting depends on the working directory): restore it")
+
+
 @pytest.mark.parametrize("configured", [True, False])
 async def test_an_empty_file_is_a_start_error_wherever_it_is(
     start: Start, default: Path, *, configured: bool

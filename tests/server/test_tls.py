@@ -25,3 +25,14 @@ def test_a_file_that_cannot_be_read_is_named_with_its_setting(tmp_path: Path, mi
         "it accepts a file that can be read (No such file or directory)"
     )
     assert f"{refusal.value}".startswith(message)
+
+
+def test_a_key_of_another_certificate_is_named_with_both_files(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "server.pem", tmp_path / "other.key"
+    authority = trustme.CA()
+    authority.issue_cert("127.0.0.1").cert_chain_pems[0].write_to_path(certificate)
+    authority.issue_cert("127.0.0.1").private_key_pem.write_to_path(key)
+    with pytest.raises(SettingRefused) as refusal:
+        tls_of(Settings(tls_certificate_file=f"{certificate}", tls_key_file=f"{key}"))
+    sentence = f"The key {key} (tls_key_file) does not belong to the certificate {certificate} "
+    assert f"{refusal.value}".startswith(sentence)

@@ -51,7 +51,7 @@ async def test_new_certificates_and_authorities_are_taken_and_what_does_not_fit_
 
     async def warned() -> bool:
         await asyncio.sleep(0)
-        return "TLS stays as it was: tls_certificate_file does not accept " in caplog.text
+        return "TLS stays as it was: The key " in caplog.text
 
     async def taken() -> bool:
         return await every_outcome(addresses, lab, new.known) == {"1 devices"}

@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 import opserve_pytest
-from opserve_client.access import KEY_VARIABLE
+from opserve_client.access import ADDRESS_VARIABLE, CA_VARIABLE, KEY_VARIABLE
 from opserve_client.cli import app
 from opserve_client.cli_connection import CONNECTION_OPTIONS
 from opserve_client.conform import command_line
@@ -25,6 +25,8 @@ from opserve_server.settings import PREFIX, Settings
 
 PROTOS = Path(__file__).resolve().parents[2] / "protos/opserve/v1"
 VARIABLES: Mapping[str, str] = {
+    ADDRESS_VARIABLE: "the address of `Client` and of every command, where none is given",
+    CA_VARIABLE: "the authorities' PEM file of the same, for addresses with grpcs:// or https://",
     KEY_VARIABLE: "the API key of `Client` and of every command, where none is given",
     "XDG_CACHE_HOME": "parent folder of `opserve`, which has expected values and compiled kernels",
     "XDG_STATE_HOME": "parent folder of `opserve/opserve.db`, the default store",

@@ -23,7 +23,7 @@ from opserve_client._async.connection import AsyncConnection
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.session_opener import AsyncSessionOpener
 from opserve_client._async.transports.base import AsyncTransport
-from opserve_client.access import Access, TlsFiles, access_to
+from opserve_client.access import Access, TlsFiles, access_to, default_address
 from opserve_client.arguments import (
     ACCURACIES,
     DOCUMENTED_RULES,
@@ -49,7 +49,6 @@ from opserve_client.wire.methods import (
     LIST_WAITING,
 )
 
-DEFAULT_ADDRESS = "127.0.0.1:50051"
 _LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -62,10 +61,12 @@ class AsyncClient:
 
     Args:
         address: "127.0.0.1:50051" or "grpc://..." for gRPC, "http://..." for Connect;
-            "grpcs://..." and "https://..." for the same under TLS.
+            "grpcs://..." and "https://..." for the same under TLS; None means the environment
+            variable OPSERVE_ADDRESS, by default "127.0.0.1:50051".
         api_key: API key of the caller, or ID token of its CI job; None means the environment
             variable OPSERVE_API_KEY, if it is set.
-        tls: Certificates for TLS; None means those of the system.
+        tls: Certificates for TLS; None means the authorities in the file that the environment
+            variable OPSERVE_CA names, by default those of the system.
         allow_plaintext: Whether to send the API key to another machine without TLS; None means the
             environment variable OPSERVE_ALLOW_PLAINTEXT, by default no.
         timeout_s: Time limit of one call in seconds; bulk bytes add a second for each MiB. The
@@ -83,7 +84,7 @@ class AsyncClient:
 
     def __init__(  # noqa: PLR0913  # each by name
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         *,
         api_key: str | None = None,
         tls: TlsFiles | None = None,
@@ -93,7 +94,7 @@ class AsyncClient:
         transport: AsyncTransport | None = None,
         sleep: runtime_async.Sleep = runtime_async.sleep,
     ) -> None:
-        where = text(address, parameter="address")
+        where = default_address() if address is None else text(address, parameter="address")
         self._place = type(transport).__name__
         if transport is None:
             access = access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)

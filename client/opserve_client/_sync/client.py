@@ -24,7 +24,7 @@ from opserve_client._sync.connection import Connection
 from opserve_client._sync.session import Session
 from opserve_client._sync.session_opener import SessionOpener
 from opserve_client._sync.transports.base import Transport
-from opserve_client.access import Access, TlsFiles, access_to
+from opserve_client.access import Access, TlsFiles, access_to, default_address
 from opserve_client.arguments import (
     ACCURACIES,
     DOCUMENTED_RULES,
@@ -50,7 +50,6 @@ from opserve_client.wire.methods import (
     LIST_WAITING,
 )
 
-DEFAULT_ADDRESS = "127.0.0.1:50051"
 _LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -63,10 +62,12 @@ class Client:
 
     Args:
         address: "127.0.0.1:50051" or "grpc://..." for gRPC, "http://..." for Connect;
-            "grpcs://..." and "https://..." for the same under TLS.
+            "grpcs://..." and "https://..." for the same under TLS; None means the environment
+            variable OPSERVE_ADDRESS, by default "127.0.0.1:50051".
         api_key: API key of the caller, or ID token of its CI job; None means the environment
             variable OPSERVE_API_KEY, if it is set.
-        tls: Certificates for TLS; None means those of the system.
+        tls: Certificates for TLS; None means the authorities in the file that the environment
+            variable OPSERVE_CA names, by default those of the system.
         allow_plaintext: Whether to send the API key to another machine without TLS; None means the
             environment variable OPSERVE_ALLOW_PLAINTEXT, by default no.
         timeout_s: Time limit of one call in seconds; bulk bytes add a second for each MiB. The
@@ -84,7 +85,7 @@ class Client:
 
     def __init__(  # noqa: PLR0913  # each by name
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         *,
         api_key: str | None = None,
         tls: TlsFiles | None = None,
@@ -94,7 +95,7 @@ class Client:
         transport: Transport | None = None,
         sleep: runtime_blocking.Sleep = runtime_blocking.sleep,
     ) -> None:
-        where = text(address, parameter="address")
+        where = default_address() if address is None else text(address, parameter="address")
         self._place = type(transport).__name__
         if transport is None:
             access = access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 
 from opserve_client.apply.source import KEY, Source, place
 from opserve_client.files import FileError
+from opserve_client.request_forms import KEY_DAYS, LIMIT_MAXIMUM
 from opserve_kernels.errors import rejection
 from opserve_kernels.user_input import bytes_of, choices, similar_name
 
@@ -19,8 +20,6 @@ UNLIMITED = "none"
 """A limit that removes the limit."""
 SCOPES = ("operate", "metrics", "admin")
 OPERATE = ("operate",)
-DAYS = (0.0001, 36_600.0)
-"""Least and greatest lifetime of a key: some seconds, and a century."""
 KEYLESS_TENANT = "local"
 """Tenant of callers of a service without keys."""
 IDENTIFYING_CLAIMS = (
@@ -30,7 +29,6 @@ IDENTIFYING_CLAIMS = (
 """Claims of which an identity needs one: any user of a public issuer has tokens with the others."""
 _CLAIMS_LIMIT = 16
 _CLAIM_CHARACTERS = 512
-_LIMIT_MAXIMUM = 2**63 - 1
 _KEY_PREFIX = "opserve_"
 _TENANT = re.compile(r"[a-z0-9-]{1,63}")
 _PRINCIPAL = re.compile(r"[A-Za-z0-9._@-]{1,63}")
@@ -77,7 +75,7 @@ def _limit(check: Callable[[object], object], form: str) -> Callable[[object], o
 
 
 def _a_size(value: object) -> object:
-    return _whole(0, _LIMIT_MAXIMUM)(bytes_of(value) if isinstance(value, str) else value)
+    return _whole(0, LIMIT_MAXIMUM)(bytes_of(value) if isinstance(value, str) else value)
 
 
 def _a_tenant(value: object) -> object:
@@ -144,18 +142,16 @@ Audience = Annotated[str, BeforeValidator(_an_audience)]
 Claims = Annotated[dict[Text, Text], AfterValidator(_the_claims)]
 Weight = Annotated[int, BeforeValidator(_whole(1, 1000))]
 PriorityLimit = Annotated[int, BeforeValidator(_whole(0, 1000))]
-Days = Annotated[float, BeforeValidator(_number(*DAYS))]
-_COUNTS = f"a whole number, 0 to {_LIMIT_MAXIMUM}"
-Count: TypeAlias = Annotated[
-    int | None, BeforeValidator(_limit(_whole(0, _LIMIT_MAXIMUM), _COUNTS))
-]
+Days = Annotated[float, BeforeValidator(_number(*KEY_DAYS))]
+_COUNTS = f"a whole number, 0 to {LIMIT_MAXIMUM}"
+Count: TypeAlias = Annotated[int | None, BeforeValidator(_limit(_whole(0, LIMIT_MAXIMUM), _COUNTS))]
 Size: TypeAlias = Annotated[
     int | None,
     BeforeValidator(_limit(_a_size, "a whole number of bytes, such as 268435456 or 256MiB")),
 ]
 Rate: TypeAlias = Annotated[
     float | None,
-    BeforeValidator(_limit(_number(0, _LIMIT_MAXIMUM), f"a number, 0 to {_LIMIT_MAXIMUM}")),
+    BeforeValidator(_limit(_number(0, LIMIT_MAXIMUM), f"a number, 0 to {LIMIT_MAXIMUM}")),
 ]
 
 

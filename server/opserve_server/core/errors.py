@@ -272,10 +272,10 @@ class NotAllowed(OpserveError):
         self.principal = principal
 
 
-_UNKNOWN = "an API key that is unknown, expired or revoked"
+_UNKNOWN = "an API key that is unknown, expired or revoked, or whose tenant is disabled"
 _UNKNOWN_MESSAGE = (
-    "This API key is unknown, expired or revoked: use another one, which an administrator makes "
-    "with `opserve key create`."
+    "This API key is unknown, expired or revoked, or its tenant is disabled: use another one, "
+    "which an administrator makes with `opserve key create`."
 )
 
 
@@ -306,8 +306,8 @@ def no_credentials() -> Unauthenticated:
         "neither a key nor a certificate",
         given="no API key",
         message=(
-            "No API key was sent, and this service has keys: set OPSERVE_API_KEY or pass api_key=. "
-            "An administrator makes keys with `opserve key create`; "
+            "No API key was sent, and this service has keys: set OPSERVE_API_KEY, or pass "
+            "--api-key or api_key=. An administrator makes keys with `opserve key create`; "
             "`opserve bootstrap --force` replaces a lost first key."
         ),
     )

@@ -197,7 +197,8 @@ class Sessions:
         if session.working and not force:
             raise WrongState(
                 Status.ACL_ERROR_RT_PARAM_INVALID,
-                f"Session {session_id} has work: wait until it is done, or set force.",
+                f"Session {session_id} has work: wait until it is done, or pass --force "
+                "(force=True).",
                 parameter="session",
                 given=session_id,
                 allowed="one without work, or force",

@@ -12,6 +12,7 @@ FORMS = (
     "password, or nothing"
 )
 _FILE = re.compile(r"sqlite:///(?P<path>[^?#]+)")
+_PATH = re.compile(r"[\w./~-]+")
 _SERVER = re.compile(r"postgresql://([^/?#@]*@)?(?P<place>[^/?#@]*(/[^/?#@]*)?)(\?[^#@]*)?")
 
 
@@ -23,7 +24,7 @@ class File:
 
     @override
     def __str__(self) -> str:
-        return f"sqlite:///{self.path}"
+        return f"sqlite:///{self.path.absolute()}"
 
     def has_had_keys(self) -> bool:
         """Whether a store at this path ever had a key, even if the file was deleted."""
@@ -76,6 +77,8 @@ def location_of(url: str) -> File | Server:
         return File(Path(file["path"]).expanduser())
     if server := _SERVER.fullmatch(url):
         return Server(url, server["place"])
+    if _PATH.fullmatch(url):
+        raise ValueError(f"{FORMS}; did you mean sqlite:///{url}?")
     raise ValueError(FORMS)
 
 

@@ -34,6 +34,7 @@ from opserve_server.store.upgrade import (
 )
 
 _REMEDY = "restore it, or make another with its first key by `opserve bootstrap`"
+_RELATIVE = " (the relative path of the setting depends on the working directory)"
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +149,8 @@ def _check_file(location: File | Server) -> None:
     """Rejects a file that is missing or empty, before a connection would create one."""
     if isinstance(location, File):
         if not location.is_there():
-            raise _refused(location, f"is missing: {_REMEDY}")
+            moved = "" if location.path.is_absolute() else _RELATIVE
+            raise _refused(location, f"is missing{moved}: {_REMEDY}")
         if not location.path.stat().st_size:
             raise _refused(location, f"is empty: {_REMEDY}")
 

@@ -130,6 +130,7 @@ async def test_a_quota_refuses_and_usage_reports_it(
 async def test_usage_is_the_sum_of_the_ledger_and_unwritten_use(
     deployment: Deployment, client: AsyncClient
 ) -> None:
+    await client.admin.create_tenant("mill")
     book = deployment.service.accounts.book
     today = datetime.fromtimestamp(NOW, UTC).date().isoformat()
     book._now = deployment.clock
@@ -229,6 +230,40 @@ async def test_locking_out_the_last_administrator_requires_force(
     async with deployment.client("rest", other.text) as second:
         await second.admin.revoke_key(other.key.id, force=True)
         assert isinstance(await refusal(second.admin.list_keys()), AuthenticationError)
+
+
+async def test_a_filter_by_a_tenant_that_never_was_is_not_an_empty_list(
+    client: AsyncClient,
+) -> None:
+    await client.admin.create_tenant("vision")
+    await client.admin.create_tenant("gone")
+    await client.admin.delete_tenant("gone")
+    lists: list[Callable[[str], Awaitable[object]]] = [
+        client.admin.list_keys,
+        client.admin.list_certificates,
+        client.admin.list_identities,
+        client.admin.list_usage,
+        client.admin.list_sessions,
+        lambda tenant: client.admin.list_audit(tenant=tenant),
+    ]
+    for listed in lists:
+        for known in ("", "vision", "gone", "local"):
+            await listed(known)
+        unknown = await refusal(listed("vison"))
+        assert (unknown.code, unknown.parameter) == (107017, "tenant")
+        assert unknown.message == (
+            "There is no tenant 'vison'; use admin, vision; did you mean vision?"
+        )
+
+
+async def test_a_filter_by_an_outcome_that_is_none_is_rejected_with_the_likely_one(
+    client: AsyncClient,
+) -> None:
+    for outcome in ("OK", "401", "UNAUTHENTICATED", "unauthenticated"):
+        await client.admin.list_audit(outcome=outcome)
+    refused = await refusal(client.admin.list_audit(outcome="UNAUTHENTICATE"))
+    assert (refused.code, refused.parameter) == (107000, "outcome")
+    assert refused.message.endswith("did you mean UNAUTHENTICATED?")
 
 
 async def test_a_session_is_seen_and_released_by_its_id(

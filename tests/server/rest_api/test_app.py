@@ -28,7 +28,11 @@ async def test_a_service_is_ready_while_every_profile_has_a_ready_device(
     service.devices = [DEVICE, replace(DEVICE, ready=False)]
     response = await client.get("/readyz")
     assert response.status_code == 200
-    assert response.json() == {"ready": True, "profiles": {"ascend910b": True}}
+    assert response.json() == {
+        "ready": True,
+        "drains": False,
+        "profiles": {"ascend910b": True},
+    }
     service.devices.append(replace(DEVICE, profile="other", ready=False))
     response = await client.get("/readyz")
     assert response.status_code == 503
@@ -39,7 +43,8 @@ async def test_a_draining_service_lives_but_is_not_ready(
     client: httpx2.AsyncClient, api: Api
 ) -> None:
     api.accepts = False
-    assert (await client.get("/readyz")).status_code == 503
+    response = await client.get("/readyz")
+    assert (response.status_code, response.json()["drains"]) == (503, True)
     assert (await client.get("/livez")).status_code == 200
 
 

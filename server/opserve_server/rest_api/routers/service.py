@@ -76,7 +76,8 @@ async def readyz(backend: Behind) -> Response:
     profiles = ready_profiles(backend.service.list_devices(ITSELF))
     ready = backend.accepts() and all(profiles.values())
     status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-    return JSONResponse({"ready": ready, "profiles": profiles}, status)
+    drains = not backend.accepts()
+    return JSONResponse({"ready": ready, "drains": drains, "profiles": profiles}, status)
 
 
 @open_router.get("/openapi.json", name="openapi")
