@@ -18,7 +18,7 @@ common ones; an option overrides its variable. A value out of bounds ends the se
 status 2 and one line that names the setting, the given and the allowed value. A misspelt variable,
 such as `{PREFIX}DEVICS`, ends it in the same way; other variables that begin with `{PREFIX}` are
 left alone. A number of bytes may have a unit: KB, MB, GB or TB (powers of 1000), or KiB, MiB, GiB
-or TiB (powers of 1024).
+or TiB (powers of 1024), with or without the B: 256M means 256MB.
 
 ```sh
 export {PREFIX}REST_ADDRESS=127.0.0.1:9090

@@ -134,7 +134,7 @@ def _printable(key: str) -> str:
     if not _CREDENTIAL.fullmatch(key):
         fault = "contains a blank, a line break or another character that no key has"
     elif key.count(".") not in {0, _DOTS_OF_A_TOKEN}:
-        fault = "is neither an API key nor an ID token, which has three parts"
+        fault = "contains a dot, which only an ID token of three parts has"
     else:
         return key
     remedy = f'copy the whole key; of a file, {KEY_VARIABLE}="$(cat FILE)"'

@@ -207,7 +207,7 @@ def _number(pair: str) -> float:
     try:
         if resource in _OF_BYTES:
             return bytes_of(limit)
-        return int(limit) if limit.isdigit() else float(limit)
+        return int(limit) if limit.removeprefix("-").isdigit() else float(limit)
     except ValueError as error:
         form = str(error) if resource in _OF_BYTES else "a number"
         allowed = f"RESOURCE=LIMIT, with {form}, or RESOURCE=none"

@@ -7,7 +7,7 @@ import pytest
 
 from client.fake_service import FakeService
 from client.farm import Farm
-from opserve_client import Client, Session, cli_apply
+from opserve_client import Client, Session, cli_apply, cli_keys
 from opserve_client.transports import MemoryTransport
 
 
@@ -41,6 +41,7 @@ def farm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Farm:
     def connected(*_: object) -> Farm:
         return there
 
-    monkeypatch.setattr(cli_apply, "connected", connected)
+    for module in (cli_apply, cli_keys):
+        monkeypatch.setattr(module, "connected", connected)
     monkeypatch.chdir(tmp_path)
     return there

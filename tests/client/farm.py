@@ -66,7 +66,7 @@ class Farm:
     def list_tenants(self) -> list[messages.Tenant]:
         return list(self.tenants.values())
 
-    def list_keys(self) -> list[messages.Key]:
+    def list_keys(self, _tenant: str = "") -> list[messages.Key]:
         return self.keys
 
     def list_identities(self) -> list[messages.TrustedIdentity]:

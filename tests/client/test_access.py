@@ -150,7 +150,7 @@ def test_variables_have_the_address_and_the_authority(
     [
         (f"{KEY}\r\nx-evil: 1", "contains a blank, a line break or another character"),
         (f"{KEY} ", "contains a blank"),
-        ("vision.key", "is neither an API key nor an ID token, which has three parts: copy the"),
+        ("vision.key", "contains a dot, which only an ID token of three parts has: copy the"),
     ],
 )
 def test_a_malformed_key_is_refused_without_being_repeated(key: str, fault: str) -> None:

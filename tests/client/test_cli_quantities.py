@@ -34,6 +34,7 @@ def test_quotas_of_bytes_may_have_units() -> None:
 def test_a_quota_in_another_form_is_refused_with_the_form() -> None:
     assert "256MiB" in refused("device_memory_bytes=256Mbit")
     assert "a number" in refused("sessions=4GB")
+    assert limits("sessions=-1") == {"sessions": -1}, "its range is checked later, as it was given"
     assert "one limit of sessions" in refused("sessions=4", "sessions=5")
 
 

@@ -12,7 +12,7 @@ import pytest
 from opserve_server.core.directory import TrustedIdentity
 from opserve_server.core.errors import OpserveError, Unauthenticated
 from opserve_server.core.principal import Principal, Scope
-from opserve_server.tokens import LEEWAY_S, TOKEN_CHARACTERS, Tokens
+from opserve_server.tokens import LEEWAY_S, TOKEN_CHARACTERS, Tokens, is_token
 from server.token_issuer import AUDIENCE, ISSUER, REPOSITORY, FixedKeys, private_key, token
 
 NOW = 1_800_000_000.0
@@ -49,6 +49,11 @@ def refused(tokens: Tokens, given: str, now: float = NOW) -> OpserveError:
         tokens.principal_of(given, now)
     assert given not in f"{caught.value!r}{vars(caught.value)}"
     return caught.value
+
+
+def test_only_a_text_of_three_parts_is_a_token() -> None:
+    assert is_token(made())
+    assert not any(map(is_token, ("vision.key", "opserve_x", "a.b.c.d", "")))
 
 
 @pytest.mark.parametrize("key_id", ["first", "rsa"])
