@@ -126,6 +126,7 @@ async def test_a_profile_without_a_device_is_not_implemented(kept: Addresses, ap
         assert "profile" in first.reason
 
 
+@pytest.mark.slow
 async def test_history_outlives_the_service(tmp_path: Path) -> None:
     url = store_url(tmp_path)
     await new_store(url, ())

@@ -54,7 +54,7 @@ def calls(draw: st.DrawFn) -> Sample:
     return convolution(name, input_, weight, values=Values.INTEGERS, **arguments)
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=600)
 @given(sample=calls())
 def test_device_and_reference_device_agree(sample: Sample) -> None:
     found = results(sample, options=PlanOptions())

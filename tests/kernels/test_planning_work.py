@@ -24,8 +24,8 @@ from opserve_kernels.tensor import DataType
 
 MOST_ITERATIONS = 20_000
 SAMPLED, ALL = 400, 10_000
-LEAST_HOSTILE = 200
-HOSTILE_STEP = 41  # a prime: the sample has every argument, size and profile
+LEAST_HOSTILE = 100
+HOSTILE_STEP = 83  # a prime: the sample has every argument, size and profile
 VAST_CALL = ConvolutionCall(
     input=(2, 3, 2147483647, 1000000),
     weight=(3, 3, 1, 1),
