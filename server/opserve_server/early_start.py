@@ -4,7 +4,7 @@ from multiprocessing import forkserver
 
 from opserve_kernels.loop_cache import are_compiled
 from opserve_kernels.registry import kernels_of_all
-from opserve_server.pool.process import preload
+from opserve_server.pool.process import interrupts_blocked, preload
 from opserve_server.settings import SettingRefused, settings_of_environment
 
 
@@ -19,4 +19,5 @@ def begin_loading_kernels() -> None:
         return
     if are_compiled(kernels):
         preload(kernels)
-        forkserver.ensure_running()
+        with interrupts_blocked():
+            forkserver.ensure_running()

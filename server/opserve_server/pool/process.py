@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.resource_tracker import ensure_running
 
@@ -154,20 +154,28 @@ class WorkerProcess:
 
 
 def _start(process: ForkServerProcess) -> tuple[int, int]:
-    # The fork server inherits the blocked signal: an interrupt from the terminal, which all
-    # processes get, would end it with a traceback while it imports. The tracker unblocks the signal
-    # when it starts, so it starts before. A service that a command started inherited the block.
+    with interrupts_blocked(), PROCESS_TABLE:
+        process.start()
+    pid = process.pid
+    assert pid is not None, "a started process has an id"
+    return pid, os.pidfd_open(pid)
+
+
+@contextmanager
+def interrupts_blocked() -> Generator[None]:
+    """Blocks SIGINT in this thread, for a fork server that starts meanwhile.
+
+    The fork server inherits the blocked signal: an interrupt from the terminal, which all processes
+    get, would end it with a traceback while it imports. The tracker unblocks the signal when it
+    starts, so it starts before. A block that the service itself has inherited stays.
+    """
     inherited = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        with PROCESS_TABLE:
-            process.start()
+        yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, inherited)
-    pid = process.pid
-    assert pid is not None, "a started process has an id"
-    return pid, os.pidfd_open(pid)
 
 
 def _reap(process: ForkServerProcess) -> None:
