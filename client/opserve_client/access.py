@@ -3,7 +3,6 @@
 import ipaddress
 import os
 import re
-import ssl
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -115,7 +114,8 @@ def access_to(
     files = tls or TlsFiles()
     if secure and files.ca is None:
         files = replace(files, ca=os.environ.get(CA_VARIABLE) or None)
-    _check_files(files)
+    if files != TlsFiles():
+        _check_files(files)
     return Access(is_http, address if is_http else rest, secure, headers, files)
 
 
@@ -163,6 +163,8 @@ def _is_loopback(authority: str) -> bool:
 
 def _check_files(tls: TlsFiles) -> None:
     """Rejects files that gRPC or OpenSSL would reject later, in other words."""
+    import ssl  # noqa: PLC0415  slow, for clients with such files only
+
     files = {"ca": tls.ca, "certificate": tls.certificate, "key": tls.key}
     for option, file in files.items():
         if file is not None:
