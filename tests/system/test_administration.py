@@ -141,7 +141,7 @@ def test_an_operator_grants_and_revokes_the_share_of_a_tenant(operator: Operator
     methods = [entry["method"] for entry in reversed(entries) if entry["outcome"] == "OK"]
     assert methods == [
         *("CreateTenant", "CreateKey", "CreateTenant", "CreateKey", "ListSessions"),
-        *("ListUsage", "GetActivity", "ListKeys", "RevokeKey"),
+        *("ListUsage", "GetActivity", "ListTenants", "ListKeys", "RevokeKey"),
     ]
     assert key not in json.dumps(entries)
 
