@@ -22,7 +22,7 @@ from opserve_server.store.tables import AUDIT
 from opserve_server.store.tenants import Tenants
 from server.store.samples import ACME, CI, NOW, UMBRA, engine_of, entry, identity, key, recorded
 
-READ_ALONE = {"all", "get", "of", "page"}
+READ_ALONE = {"deleted", "all", "get", "of", "page"}
 NOTED_BY_THE_SERVICE = {"touch", "add usage", "record", "forget"}
 CHANGES: dict[str, Callable[[Store, AuditEntry], Awaitable[Any]]] = {
     "Tenants.create": lambda store, audit: store.tenants.create(UMBRA, audit=audit),

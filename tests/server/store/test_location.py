@@ -18,7 +18,7 @@ from opserve_server.store.location import File, Server, default_url, location_of
 def test_a_file_is_named_by_its_path(url: str, path: Path) -> None:
     location = location_of(url)
     assert location == File(path)
-    assert str(location) == f"sqlite:///{path}"
+    assert str(location) == f"sqlite:///{path.absolute()}"
 
 
 @pytest.mark.parametrize(
