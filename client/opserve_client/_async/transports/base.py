@@ -16,7 +16,11 @@ from opserve_client.wire.methods import Method, RequestT, ResponseT
 
 
 class AsyncTransport(ABC):
-    """A transport to a service. Every failure raises OpserveError or a subclass."""
+    """A transport to a service. Every failure raises OpserveError or a subclass.
+
+    The client changes the message of a request for its next call: a transport that keeps a message
+    copies it.
+    """
 
     @abstractmethod
     async def call(
