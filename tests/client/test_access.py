@@ -152,6 +152,7 @@ def test_variables_have_the_address_and_the_authority(
         (f"{KEY} ", "contains a blank"),
         ("vision.key", "contains a dot, which only an ID token of three parts has: copy the"),
     ],
+    ids=["line break", "blank", "dot"],  # the key differs from process to process
 )
 def test_a_malformed_key_is_refused_without_being_repeated(key: str, fault: str) -> None:
     with pytest.raises(AclrtError, match=f"The API key {fault}") as refused:
