@@ -28,6 +28,7 @@ from opserve_client.cli_connection import (
 )
 from opserve_client.cli_rows import AsJson, named_like, printable, show_json
 from opserve_client.errors import OpserveError
+from opserve_client.file_errors import sentence_of
 from opserve_client.files import (
     RESULTS_SUFFIX,
     FileError,
@@ -67,7 +68,8 @@ def main() -> None:
     try:
         app()
     except (OpserveError, FileError, OSError) as error:
-        one_line = printable(without_keys(" ".join(str(error).split())))
+        text = sentence_of(error) if isinstance(error, OSError) else str(error)
+        one_line = printable(without_keys(" ".join(text.split())))
         sys.stderr.write(f"opserve: {one_line}\n")
         sys.exit(ExitStatus.FAILED)
 

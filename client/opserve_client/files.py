@@ -6,12 +6,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, cast
-from zipfile import BadZipFile
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
 from opserve_client._sync.session import Session
+from opserve_client.array_files import read_arrays
 from opserve_client.data_types import data_type_of
 from opserve_client.operators import (
     OPERATORS,
@@ -82,13 +81,10 @@ def read_tensors(path: Path) -> Mapping[str, Array]:
         FileError: The file is neither.
     """
     try:
-        with path.open("rb") as file:
-            loaded: Array | NpzFile = np.load(file, allow_pickle=False)
-            if isinstance(loaded, NpzFile):
-                return {name: loaded[name] for name in loaded.files}
-            return {"tensor": loaded}
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise FileError(f"{path}: not a .npz or .npy of plain arrays ({error})") from error
+        found = read_arrays(path)
+    except ValueError as error:
+        raise FileError(str(error)) from error
+    return found if isinstance(found, dict) else {"tensor": found}
 
 
 def write_tensors(path: Path, results: Mapping[str, Array]) -> dict[str, str]:

@@ -371,7 +371,31 @@ def test_pickles_are_refused(
 ) -> None:
     arguments, arrays, output = files(tmp_path, ARGUMENTS, dy=np.array([{}], dtype=object))
     command = ("run", "aclnnIm2colBackward", arguments, arrays, "-o", output)
-    assert "in.npz: not a .npz" in failure(monkeypatch, capsys, *command)
+    text = failure(monkeypatch, capsys, *command)
+    assert "in.npz cannot be read: it is damaged or has Python objects; save arrays of" in text
+    assert "allow_pickle" not in text
+
+
+def test_a_text_file_named_npz_is_reported_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    arguments, arrays, output = files(tmp_path, ARGUMENTS)
+    Path(arrays).write_text("1 2 3\n4 5 6\n")
+    text = failure(
+        monkeypatch, capsys, "run", "aclnnIm2colBackward", arguments, arrays, "-o", output
+    )
+    assert "in.npz is no .npz or .npy file, whatever its name: write it with numpy.savez" in text
+    assert "pickle" not in text
+
+
+def test_a_missing_file_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    arguments, _, output = files(tmp_path, ARGUMENTS)
+    nowhere = tmp_path / "nowhere.npz"
+    command = ("run", "aclnnIm2colBackward", arguments, nowhere, "-o", output)
+    text = failure(monkeypatch, capsys, *command)
+    assert f"There is no file or folder '{nowhere}'." in text
 
 
 def test_an_unknown_operator(

@@ -197,7 +197,9 @@ async def test_calls_that_run_at_once_open_one_session_again(fake: FakeService) 
 
 def test_conform_continues_in_a_new_session(client: Client, fake: FakeService) -> None:
     pauses: list[float] = []
-    sessions = Sessions(client, SessionOptions(accuracy="fast"), sleep=pauses.append)
+    waits: list[str] = []
+    options = SessionOptions(accuracy="fast")
+    sessions = Sessions(client, options, on_wait=waits.append, sleep=pauses.append)
 
     def work(session: Session) -> str:
         session.allocate(8).write(b"12345678")
@@ -205,8 +207,13 @@ def test_conform_continues_in_a_new_session(client: Client, fake: FakeService) -
 
     assert sessions.run("ascend910b", work) == "5e55"
     fake.restart()
-    fake.failures["OpenSession"] = [refusal(507901, "service", "away") for _ in range(5)]
     assert sessions.run("ascend910b", work) == "5e551"
+    assert waits == []
+    fake.restart()
+    fake.failures["OpenSession"] = [refusal(507901, "service", "away") for _ in range(5)]
+    assert sessions.run("ascend910b", work) == "5e552"
+    assert len(waits) == 1
+    assert "away" in waits[0]
     assert {opening.accuracy for opening in fake.openings} == {fake.openings[0].accuracy}
     fake.failures["Allocate"] = [refusal(207001, "memory", 8)]
     with pytest.raises(OpserveError, match="207001"):

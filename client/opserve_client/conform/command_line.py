@@ -41,6 +41,7 @@ from opserve_client.conform.targets.device import SessionOptions
 from opserve_client.conform.targets.named import FORMS, SERVICE_UNDER_TEST, Access
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.errors import OpserveError
+from opserve_client.file_errors import check_writable, sentence_of
 from opserve_kernels.cases.suite import write_suite
 from opserve_kernels.conformance.comparison import compare
 from opserve_kernels.conformance.selection import Wanted
@@ -155,6 +156,13 @@ Gates = Annotated[
         "none, so that the layers of the verdict decide alone.",
     ),
 ]
+Snippet = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write a Python program that runs the case to this file. It needs opserve's "
+        "client, but no service."
+    ),
+]
 
 
 def main(arguments: Sequence[str], context: ConnectionOptions) -> None:
@@ -167,7 +175,8 @@ def main(arguments: Sequence[str], context: ConnectionOptions) -> None:
     try:
         app(args=list(arguments), prog_name="opserve conform", obj=context)
     except (InfrastructureError, InvalidArgument, OpserveError, RecordError, OSError) as error:
-        one_line = " ".join(str(error).split())
+        text = sentence_of(error) if isinstance(error, OSError) else str(error)
+        one_line = " ".join(text.split())
         sys.stderr.write(f"opserve conform: {one_line}\n")
         sys.exit(ExitStatus.UNUSABLE)
 
@@ -388,12 +397,12 @@ def repro(  # noqa: PLR0913  options of the command
     documented_rules: DocumentedRules = "error",
     server: Server = "",
     timeout: Timeout = 60.0,
-    snippet: Annotated[
-        Path | None, typer.Option(help="Write a Python program that runs the case to this file.")
-    ] = None,
+    snippet: Snippet = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one case again and show all details of its verdict."""
+    if snippet is not None:
+        check_writable(snippet)
     alone = case_named(case, (suite,) if suite else SEARCHED, seed)
     options = Options(
         suite=suite,

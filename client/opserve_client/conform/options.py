@@ -8,7 +8,7 @@ from pathlib import Path
 from opserve_client.cli_connection import ConnectionOptions
 from opserve_client.conform.history import check_history, outcomes_at, send_or_keep
 from opserve_client.conform.known import expectations, read_known
-from opserve_client.conform.record import Header, RunRecord
+from opserve_client.conform.record import RECORD_NAME, Header, RunRecord
 from opserve_client.conform.report.file import write_report
 from opserve_client.conform.run import run_cases
 from opserve_client.conform.selection import chosen, digest_of, suite_named
@@ -28,6 +28,7 @@ from opserve_client.conform.writers.badge import badge
 from opserve_client.conform.writers.github import write_step
 from opserve_client.conform.writers.junit import write_junit
 from opserve_client.conform.writers.metrics import metrics
+from opserve_client.file_errors import check_writable
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.conformance.comparison import Outcomes, compare
@@ -152,13 +153,14 @@ def run_and_report(options: Options, outputs: Outputs, connection: ConnectionOpt
 
     Raises:
         InfrastructureError: There is no verdict, because a service or file failed.
+        OSError: An output cannot be written.
     """
     access = Access(address=options.server, connection=connection)
     place, target = options.prior.baseline, options.record_options.history
     baseline = outcomes_at(place, access) if place else None
     if target:
         check_history(target, access)
-    summary = _summary(options, baseline, connection)
+    summary = _summary(options, outputs.files, baseline, connection)
     show_summary(summary, as_json=outputs.json)
     _write_files(summary, outputs.files, baseline)
     if outputs.github:
@@ -180,15 +182,32 @@ def _write_files(summary: Summary, files: Files, baseline: Outcomes | None) -> N
         files.badge.write_text(badge(summary.record), encoding="utf-8")
 
 
-def _summary(options: Options, baseline: Outcomes | None, connection: ConnectionOptions) -> Summary:
-    """Reads all files before the first case runs, so that a wrong option fails at once."""
+def _summary(
+    options: Options, files: Files, baseline: Outcomes | None, connection: ConnectionOptions
+) -> Summary:
+    """Checks all files before the first case runs, so that a wrong option fails at once."""
     place = options.prior.known_failures
     known = () if place is None else read_known(place)
     suite = suite_named(options.suite, options.seed)
     cases = chosen(suite, options.wanted)
+    _check_places(options.record_options.folder, files)
     record = run_suite(options, suite, cases, connection)
     comparison = None if baseline is None else compare(baseline, record.outcomes)
     return Summary(record=record, expectations=expectations(record, known), comparison=comparison)
+
+
+def _check_places(folder: Path | None, files: Files) -> None:
+    """Checks that the outputs can be written; makes the folder of the record, which may have some.
+
+    Raises:
+        OSError: One cannot be written.
+    """
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_writable(folder / RECORD_NAME)
+    for path in (files.junit, files.report, files.metrics, files.badge):
+        if path is not None:
+            check_writable(path)
 
 
 def run_suite(

@@ -13,6 +13,7 @@ from pathlib import Path
 from opserve_client import extras
 from opserve_client.conform.msprobe.dump import read_dump
 from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.file_errors import sentence_of
 from opserve_kernels.cases.arrays import Recorded, nothing_recorded
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.readers.benchdnn import read_benchdnn
@@ -32,9 +33,13 @@ def suite_of(form: str, path: Path, seed: int) -> Suite:
     Raises:
         InfrastructureError: The file cannot be read, or nothing in it can be converted to a case.
     """
+    if not path.exists():
+        raise InfrastructureError(f"suite {form}:{path}: there is no such file or folder.")
     try:
         found = FORMS[form](path)
-    except (ImportError, Inexpressible, OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InfrastructureError(sentence_of(error)) from error
+    except (ImportError, Inexpressible, UnicodeDecodeError) as error:
         raise InfrastructureError(f"{path}: {error}") from error
     for reason in found.unconverted:
         sys.stderr.write(f"{path}, {reason}\n")

@@ -8,6 +8,7 @@ from opserve_client.conform.record import Result
 from opserve_client.conform.report.content import snippet_template
 from opserve_client.conform.selection import suite_named
 from opserve_client.conform.show import words_on
+from opserve_client.conform.summary import error_words
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_kernels.cases.suite import Suite
 from opserve_kernels.errors import rejection
@@ -28,9 +29,10 @@ def case_named(case_id: str, suites: Sequence[str], seed: int | None) -> Suite:
         for case in suite.cases:
             if case.id == case_id:
                 return replace(suite, cases=(case,))
-    raise InfrastructureError(
-        rejection("case", given=case_id, allowed=f"a case of {' or '.join(suites)}")
+    allowed = (
+        f"an id of {' or '.join(suites)}, as `opserve conform cases --suite {suites[0]}` shows"
     )
+    raise InfrastructureError(rejection("case", given=case_id, allowed=allowed))
 
 
 def snippet_of(result: Result, seed: int) -> str:
@@ -63,8 +65,7 @@ def report_lines(result: Result) -> Iterator[str]:
 
 def _output(output: OutputVerdict) -> Iterator[str]:
     layers = ", ".join(f"{one.name} {'yes' if one.passed else 'no'}" for one in output.layers)
-    worst = f"largest error: {output.worst:.3g} of its tolerance"
-    yield f"{output.name}: {output.status}, {layers}; {worst}"
+    yield f"{output.name}: {output.status}, {layers}; {error_words(output.worst)}"
     for one in output.first:
         yield f"  {_element(one)}"
 

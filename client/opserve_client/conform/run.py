@@ -16,6 +16,7 @@ from opserve_client.conform.record import (
     read_record,
     result_line,
 )
+from opserve_client.conform.show import show_replaced
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup, Workers
 from opserve_kernels.cases.case import Case
@@ -51,12 +52,20 @@ def run_cases(
     left.sort(key=_elements, reverse=True)
     opened = nullcontext() if folder is None else _open_record(folder, setup.header, resume=resume)
     with opened as file:
-        for result in workers.results(left, setup):
-            found[result.case.id] = result
-            if file is not None:
-                file.write(result_line(result))
-                file.flush()
-            on_result(result)
+        try:
+            for result in workers.results(left, setup):
+                found[result.case.id] = result
+                if file is not None:
+                    file.write(result_line(result))
+                    file.flush()
+                on_result(result)
+        except InfrastructureError as error:
+            if folder is None or not found:
+                raise
+            text = str(error).removesuffix(".")
+            raise InfrastructureError(
+                f"{text}; {folder} has the results so far: --resume continues the run."
+            ) from error
     ordered = tuple(found[case.id] for case in cases)
     return RunRecord(header=setup.header, results=ordered)
 
@@ -103,7 +112,10 @@ def _open_record(folder: Path, header: Header, *, resume: bool) -> IO[str]:
     except OSError as error:
         file.close()
         raise InfrastructureError(f"{path}: another run writes to it") from error
-    whole = path.read_bytes().rfind(b"\n") + 1 if resume else 0
+    whole = path.read_bytes().rfind(b"\n") + 1
+    if whole and not resume:
+        show_replaced(path)
+        whole = 0
     file.truncate(whole)
     if not whole:
         file.write(header_line(header))

@@ -11,6 +11,7 @@ from rich.progress import Progress
 from opserve_client.cli_rows import show_json
 from opserve_client.conform.record import Result
 from opserve_client.conform.summary import Summary
+from opserve_client.recovery import RECOVERY_S
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.comparison import Comparison
 from opserve_kernels.verdict.verdict import GOOD
@@ -60,6 +61,16 @@ def show_start() -> None:
     typer.echo("starting a service; the first start compiles its kernels", err=True)
 
 
+def show_replaced(record: Path) -> None:
+    """Reports on standard error that the record of an earlier run is lost."""
+    typer.echo(f"{record}: replaced the record of an earlier run", err=True)
+
+
+def show_waiting(reason: str) -> None:
+    """Reports on standard error that the run waits for a service."""
+    typer.echo(f"waiting up to {RECOVERY_S:g} s for the service: {reason}", err=True)
+
+
 def show_interrupted(folder: Path | None) -> None:
     """Reports on standard error how to continue an interrupted run."""
     hint = (
@@ -83,21 +94,42 @@ def compared(comparison: Comparison) -> list[str]:
 
 def _lines(summary: Summary) -> list[str]:
     header = summary.record.header
-    failures = [
-        f"{one.verdict.status} {one.case.id}{words_on(one.case)}: {one.verdict.reason}"
-        for one in summary.failures
-    ]
+    known = [f"{one.case.id}{_reason(summary, one)}" for one in summary.known]
     warned = [f"{one.case.id}: {'; '.join(one.warnings)}" for one in summary.warned]
     total = f"{header.target} on {header.suite}, seed {header.seed}: {summary.counts}"
     return [
-        *_named("failures", failures),
-        *_named("known failures", [one.case.id for one in summary.known]),
-        *_named("known failures that pass", [one.pattern for one in summary.unexpected]),
+        *_named("failures", [*map(_failure, summary.decisive)]),
+        *_named("failures that the baseline has, too", [*map(_failure, summary.excused)]),
+        *_named("known failures", known),
+        *_named("known failures that pass", [one.text for one in summary.unexpected]),
+        *_named(
+            "lines of known failures that match no selected case",
+            [one.text for one in summary.expectations.unmatched],
+        ),
         *([] if summary.comparison is None else compared(summary.comparison)),
         *_named("accepted calls that break a rule of the vendor's page", warned),
         *([] if summary.is_judged else ["no verdict: the target ran none of the selected cases"]),
-        "; ".join(filter(None, (total, summary.largest_error))),
+        "; ".join(filter(None, (total, summary.largest_error, _excuse(summary)))),
     ]
+
+
+def _failure(result: Result) -> str:
+    """Formats a failure on one line: the text of a kernel's exception may have several."""
+    reason = " ".join(result.verdict.reason.split())
+    return f"{result.verdict.status} {result.case.id}{words_on(result.case)}: {reason}"
+
+
+def _reason(summary: Summary, result: Result) -> str:
+    reason = summary.expectations.failing[result.case.id].reason
+    return f"  # {reason}" if reason else ", without a reason in the file"
+
+
+def _excuse(summary: Summary) -> str:
+    count = len(summary.excused)
+    if not count:
+        return ""
+    failures = "the failure" if count == 1 else f"the {count} failures"
+    return f"{failures} that the baseline has, too, did not fail this run"
 
 
 def _named(title: str, names: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from opserve_client.conform.known import NOTHING_KNOWN, Expectations, Known
@@ -30,9 +31,23 @@ class Summary:
 
     @property
     def failures(self) -> tuple[Result, ...]:
-        """The cases that fail the run."""
+        """The failures that no line of known failures matches."""
         known = self.expectations.failing
         return tuple(one for one in self.record.failures if one.case.id not in known)
+
+    @property
+    def excused(self) -> tuple[Result, ...]:
+        """Those of the failures that the baseline has, too: they do not fail the run."""
+        if self.comparison is None:
+            return ()
+        newly = set(self.comparison.new_failures)
+        return tuple(one for one in self.failures if one.case.id not in newly)
+
+    @property
+    def decisive(self) -> tuple[Result, ...]:
+        """Those of the failures that fail the run."""
+        excused = {one.case.id for one in self.excused}
+        return tuple(one for one in self.failures if one.case.id not in excused)
 
     @property
     def known(self) -> tuple[Result, ...]:
@@ -88,10 +103,10 @@ class Summary:
         """
         failed = [one.verdict.worst for one in self.record.failures if one.verdict.worst > 1]
         if failed:
-            return f"largest error: {max(failed):.3g} times its tolerance"
+            return error_words(max(failed))
         if self.record.failures or not self.record.tally.counts[Status.PASSED]:
             return ""
-        return f"largest error: {self.record.tally.worst:.3g} of its tolerance"
+        return error_words(self.record.tally.worst)
 
     @property
     def is_judged(self) -> bool:
@@ -104,13 +119,8 @@ class Summary:
 
         2 if no case has a verdict, unless that is worse than the baseline.
         """
-        if self.comparison is not None:
-            failing = {result.case.id for result in self.failures}
-            newly = failing & set(self.comparison.new_failures)
-            is_worse = bool(newly or self.comparison.newly_skipped)
-        else:
-            is_worse = bool(self.failures)
-        if is_worse:
+        newly_skipped = () if self.comparison is None else self.comparison.newly_skipped
+        if self.decisive or newly_skipped:
             return ExitStatus.FAILED
         return ExitStatus.DONE if self.is_judged else ExitStatus.UNUSABLE
 
@@ -131,12 +141,24 @@ class Summary:
             "failures": [_entry(result) for result in self.failures],
             "known_failures": [_entry(result) for result in self.known],
             "unexpected_passes": [one.pattern for one in self.unexpected],
+            "unmatched_known_failures": [one.pattern for one in self.expectations.unmatched],
+            "failures_of_baseline": [one.case.id for one in self.excused],
             "warnings": [
                 {"case": one.case.id, "warnings": list(one.warnings)} for one in self.warned
             ],
             "comparison": None if self.comparison is None else self.comparison.to_json(),
             "exit_code": self.exit_code,
         }
+
+
+def error_words(worst: float) -> str:
+    """Describes the largest error, a fraction of the tolerance."""
+    if worst == 0:
+        return "largest error: 0"
+    if worst == inf:
+        return "largest error: infinite, because a wrong element has no tolerance"
+    unit = "of" if worst <= 1 else "times"
+    return f"largest error: {worst:.3g} {unit} its tolerance"
 
 
 def _by_status(results: Sequence[Result]) -> str:

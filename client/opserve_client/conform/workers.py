@@ -20,7 +20,8 @@ from typing import Self
 
 from opserve_client.conform.backend import LocalBackend
 from opserve_client.conform.record import Header, Result
-from opserve_client.conform.targets.device import SessionOptions, Sessions
+from opserve_client.conform.show import show_waiting
+from opserve_client.conform.targets.device import OnWait, SessionOptions, Sessions, silent
 from opserve_client.conform.targets.named import Access, target_named
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.trial import LocalTrial
@@ -62,8 +63,12 @@ class Setup:
     recorded: Recorded = nothing_recorded
 
 
-def make_trial(setup: Setup) -> LocalTrial:
+def make_trial(setup: Setup, on_wait: OnWait = silent) -> LocalTrial:
     """Returns the trial that runs and judges cases in a process.
+
+    Args:
+        setup: Setup of the process.
+        on_wait: Called once for each wait for a service.
 
     Raises:
         InfrastructureError: There is no such target.
@@ -72,11 +77,16 @@ def make_trial(setup: Setup) -> LocalTrial:
     session_options = SessionOptions(
         accuracy=header.accuracy, documented_rules=header.documented_rules
     )
-    reference = Sessions(setup.access.client(), SessionOptions(documented_rules=REFERENCE_RULES))
+    reference_options = SessionOptions(documented_rules=REFERENCE_RULES)
+    reference = Sessions(setup.access.client(), reference_options, on_wait=on_wait)
     return LocalTrial(
         header=header,
         target=target_named(
-            header.target, setup.access, timeout_s=setup.timeout_s, session_options=session_options
+            header.target,
+            setup.access,
+            timeout_s=setup.timeout_s,
+            session_options=session_options,
+            on_wait=on_wait,
         ),
         backend=LocalBackend(reference),
         standards=setup.standards,
@@ -89,6 +99,13 @@ class _Failed:
     """The answer of a process that cannot continue."""
 
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """The report of a process that waits for a service, before its answer."""
+
+    reason: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,6 +139,7 @@ class Workers:
     count: int
     _setup: Setup = field(init=False)
     _running: list[_Worker] = field(default_factory=list[_Worker])
+    _has_waited: bool = False
 
     def __enter__(self) -> Self:
         """Starts the processes."""
@@ -167,6 +185,9 @@ class Workers:
             yield self._give_up(worker, f"its process ended with {worker.process.exitcode}")
             self._replace(left)
             return
+        if isinstance(answer, _Waiting):
+            self._report_wait(answer)
+            return
         if isinstance(answer, _Failed):
             raise InfrastructureError(answer.message)
         if isinstance(answer, Result):
@@ -177,6 +198,12 @@ class Workers:
         else:
             worker.deadline = monotonic() + self._setup.timeout_s
             worker.connection.send(worker.case)
+
+    def _report_wait(self, waiting: _Waiting) -> None:
+        """Reports the first wait: the other processes wait for the same service."""
+        if not self._has_waited:
+            show_waiting(waiting.reason)
+        self._has_waited = True
 
     def _give_up(self, worker: _Worker, reason: str) -> Result:
         """Stops a process without an answer; returns the verdict ERROR on its case.
@@ -226,7 +253,9 @@ def _worker_main(connection: Connection) -> None:
     """Receives the setup, then cases, and sends results until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     try:
-        trial = make_trial(connection.recv())
+        trial = make_trial(
+            connection.recv(), on_wait=lambda reason: connection.send(_Waiting(reason=reason))
+        )
     except EOFError:  # the run ended before it began
         return
     except (InfrastructureError, OpserveError) as error:

@@ -228,10 +228,21 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
             ("run", "--standard", "mine"),
             "standards does not accept mine; it accepts cann-ecosystem",
         ),
-        (("run", "--known-failures", "no"), "known failures: no"),
-        (("run", "--baseline", "no"), "No such file"),
+        (
+            ("run", "--known-failures", "no"),
+            "known failures: There is no file or folder 'no'.",
+        ),
+        (("run", "--baseline", "no"), "There is no file or folder 'no'."),
+        (
+            ("repro", "--case", "nosuchcase", "--suite", "mine.jsonl"),
+            "as `opserve conform cases --suite mine.jsonl` shows",
+        ),
+        (
+            ("repro", "--case", "nosuchcase", "--suite", "mine.jsonl", "--snippet", "no/a.py"),
+            "There is no folder 'no' for 'no/a.py': create it first.",
+        ),
         (("run", "--suite", "mine.jsonl", "--server", "http://127.0.0.1:9"), "127.0.0.1:9"),
-        (("compare", "no", "no"), "No such file"),
+        (("compare", "no", "no"), "There is no file or folder 'no'."),
     ],
 )
 def test_a_run_without_a_verdict_exits_with_2(
@@ -242,6 +253,35 @@ def test_a_run_without_a_verdict_exits_with_2(
     assert message in captured.err
     assert "starting a service" not in captured.err
     assert not captured.out
+
+
+@pytest.mark.parametrize("option", ["--junit", "--report", "--metrics", "--badge"])
+def test_an_output_that_cannot_be_written_ends_a_run_before_anything_starts(
+    option: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(options_module, "Workers", None)
+    monkeypatch.setattr(options_module, "service", None)
+    at = ("run", "--suite", "mine.jsonl", "--target", RIGHT, option)
+    for path, sentence in (
+        ("nodir/x", "There is no folder 'nodir' for 'nodir/x': create it first."),
+        (tmp_path, f"'{tmp_path}' is a folder: name a file."),
+    ):
+        assert conform(*at, path) == 2
+        assert capsys.readouterr().err == f"opserve conform: {sentence}\n"
+
+
+def test_outputs_may_be_in_the_folder_of_the_record_which_a_later_run_replaces_aloud(
+    service: Addresses, capsys: Capture, tmp_path: Path
+) -> None:
+    at = ("--folder", "new/run", "--junit", "new/run/junit.xml")
+    assert run(service, RIGHT, *at) == 0
+    assert (tmp_path / "new/run/junit.xml").exists()
+    assert "replaced" not in capsys.readouterr().err
+    assert run(service, RIGHT, *at, "--resume") == 0
+    assert "replaced" not in capsys.readouterr().err
+    assert run(service, RIGHT, *at) == 0
+    message = "new/run/record.jsonl: replaced the record of an earlier run\n"
+    assert message in capsys.readouterr().err
 
 
 def test_a_service_without_a_reference_device_ends_with_2_and_the_remedy(

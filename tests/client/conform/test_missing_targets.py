@@ -1,5 +1,6 @@
 """A target that cannot be imported is one sentence with the exit status of a wrong option."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -34,12 +35,29 @@ def test_a_module_that_does_not_exist_ends_a_run_before_anything_starts(
 
 
 @pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("my_packge.kernels:f", "has a module my_packge; did you mean my_package?"),
+        ("my_kernel:f", "has a module my_kernel; did you mean my_kernels?"),
+        ("my_package.kernls:f", "has a module my_package.kernls."),
+    ],
+)
+def test_a_misspelt_module_gets_a_likely_one(folder: Path, target: str, sentence: str) -> None:
+    (folder / "my_package").mkdir()
+    (folder / "my_package" / "__init__.py").touch()
+    (folder / "my_kernels.py").touch()
+    with pytest.raises(InfrastructureError, match=re.escape(sentence)):
+        check_target(target, 1.0)
+
+
+@pytest.mark.parametrize(
     ("source", "reason"),
     [
         ("raise ValueError('no data')", "ValueError: no data"),
         ("def f(", "SyntaxError: "),
-        ("import nowhere", "No module named 'nowhere'"),
-        ("g = 1", "has no attribute 'f'"),
+        ("import nowhere", r"No module named 'nowhere'; install nowhere in this environment\."),
+        ("g = 1", "has no function f."),
+        ("def foo(): ...\n\n\ndef fo(): ...", r"has no function f; did you mean fo\?"),
     ],
 )
 def test_a_module_that_raises_at_its_import_is_reported_with_the_reason(

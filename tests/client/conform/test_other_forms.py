@@ -60,8 +60,8 @@ def test_a_case_of_a_problem_has_it_as_its_source_and_is_drawn_by_the_seed() -> 
     ("name", "reason"),
     [
         ("benchdnn:commands", "commands: nothing can be converted to a case"),
-        ("miopen:missing", "No such file"),
-        ("onnx:missing", "nothing can be converted to a case"),
+        ("miopen:missing", r"suite miopen:missing: there is no such file or folder\."),
+        ("onnx:missing", r"suite onnx:missing: there is no such file or folder\."),
         (
             "caffe:layers",
             "choose a file, benchdnn:PATH, miopen:PATH, onnx:PATH, msprobe:PATH, smoke",

@@ -161,7 +161,7 @@ def test_files_are_outputs_by_case(tmp_path: Path) -> None:
 
 def test_pickles_are_not_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", allow_pickle=True, out=np.array([{}], object))
-    with pytest.raises(ValueError, match="pickle"):
+    with pytest.raises(ValueError, match="has Python objects; save arrays"):
         read_outputs(CASE, tmp_path / "a.npz")
 
 
@@ -188,5 +188,28 @@ def test_a_package_that_is_not_installed_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, BUILT_IN_TARGETS[package].partition(":")[0], raising=False)
-    with pytest.raises(InfrastructureError, match=f"target .*: import of {package} halted"):
+    with pytest.raises(InfrastructureError, match=f"lacks: pip install {package}"):
         target_named(package, Access(address="127.0.0.1:1"), timeout_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("./nofile", "there is no program ./nofile: give its path"),
+        ("./mine", "./mine is not executable: run `chmod +x ./mine`."),
+        ("mine", "there is no program mine in PATH: write ./mine for the file here."),
+    ],
+)
+def test_a_program_that_cannot_start_is_named_before_a_run_with_the_remedy(
+    words: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").write_text("#!/bin/sh\n")
+    with pytest.raises(InfrastructureError, match=re.escape(sentence)):
+        CommandTarget(f"{words} {{in}} {{out}}", 1.0)
+
+
+def test_an_npy_file_has_no_outputs_by_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"write the outputs by name with numpy\.savez"):
+        read_outputs(CASE, tmp_path / "a.npy")

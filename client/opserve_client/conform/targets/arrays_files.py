@@ -1,13 +1,13 @@
 """Arrays of a case in .npz files; BF16 is stored as uint16 bits."""
 
 import json
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
+from opserve_client.array_files import read_arrays
+from opserve_client.file_errors import sentence_of
 from opserve_kernels.cases.arrays import Placed, arrays_of, plain_inputs, typed_outputs
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
@@ -39,8 +39,10 @@ def read_outputs(case: Case, path: Path) -> Mapping[str, Array]:
         ValueError: The file is no .npz file of plain arrays.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
-            found = {name: loaded[name] for name in case.written if name in loaded.files}
-    except (BadZipFile, EOFError, TypeError, zlib.error, OSError) as error:
-        raise ValueError(f"{path}: no .npz file of plain arrays: {error}") from error
+        found = read_arrays(path)
+    except OSError as error:
+        raise ValueError(sentence_of(error)) from error
+    if not isinstance(found, dict):
+        reason = f"{path} is an .npy file: write the outputs by name with numpy.savez."
+        raise ValueError(reason)  # noqa: TRY004  a value of the file
     return typed_outputs(case, found)

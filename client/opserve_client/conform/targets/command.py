@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from time import perf_counter
 
 from opserve_client.conform.targets.arrays_files import read_outputs, write_inputs
 from opserve_client.conform.targets.target import InfrastructureError
+from opserve_client.file_errors import sentence_of
 from opserve_kernels.cases.arrays import placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
@@ -43,6 +45,8 @@ class CommandTarget:
                 f"target cmd:{command} has no {{out}} among its words: add the place of its "
                 "outputs."
             )
+        if shutil.which(self._words[0]) is None:
+            raise InfrastructureError(f"target cmd:{command}: {_missing(self._words[0])}")
 
     async def run(self, case: Case, before: Arrays, *, read: Collection[str]) -> Outcome:
         """Runs the program in a new process."""
@@ -74,7 +78,7 @@ class CommandTarget:
                 words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
             )
         except OSError as error:
-            raise InfrastructureError(f"target {words[0]}: {error}") from error
+            raise InfrastructureError(f"target cmd: {sentence_of(error)}") from error
         with process:
             try:
                 _, errors = process.communicate(timeout=self._timeout_s)
@@ -87,6 +91,15 @@ class CommandTarget:
             return None
         reason = _last_lines(errors.decode(errors="replace")) or "it wrote no error"
         return Broken(reason=f"{words[0]} ended with {process.returncode}: {reason}")
+
+
+def _missing(program: str) -> str:
+    """Says why a program cannot be started."""
+    if not Path(program).is_file():
+        return f"there is no program {program}: give its path, or its name if PATH has its folder."
+    if not os.path.dirname(program):  # noqa: PTH120  Path drops the ./ of ./program
+        return f"there is no program {program} in PATH: write ./{program} for the file here."
+    return f"{program} is not executable: run `chmod +x {program}`."
 
 
 def _kill(pid: int) -> None:

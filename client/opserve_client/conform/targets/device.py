@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 from opserve_client._sync.client import Client
@@ -21,6 +22,7 @@ from opserve_kernels.status import Status
 from opserve_kernels.verdict.judge_case import Arrays
 
 ResultT = TypeVar("ResultT")
+_REPORTED_ATTEMPT = 2  # a lost session is opened again by the second attempt, without a wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +38,21 @@ class SessionOptions:
     documented_rules: DocumentedRulesName = "error"
 
 
+OnWait = Callable[[str], object]
+"""Called with the error when the service does not answer a second time in a row."""
+
+
+def silent(_: str) -> None:
+    """Reports nothing."""
+
+
 class Sessions:
     """One session for each profile in use.
 
     Args:
         client: Client of the service; closed with the sessions.
         options: Options of all sessions.
+        on_wait: Called once for each wait for the service.
         sleep: Waits between attempts, in seconds.
     """
 
@@ -50,10 +61,11 @@ class Sessions:
         client: Client,
         options: SessionOptions,
         *,
+        on_wait: OnWait = silent,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._client, self._options = client, options
-        self._sleep = sleep
+        self._on_wait, self._sleep = on_wait, sleep
         self._open: dict[str, Session] = {}
 
     def run(self, profile: str, work: Callable[[Session], ResultT]) -> ResultT:
@@ -64,19 +76,22 @@ class Sessions:
             work: Work that needs no object of earlier work.
         """
         pauses = recovery_pauses_s(RECOVERY_S)
-        while True:
+        for attempt in count(1):
             try:
                 return work(self.on(profile))
             except OpserveError as error:
                 pause_s = next(pauses, None) if is_transient(error) else None
                 if pause_s is None:
                     raise
+                if attempt == _REPORTED_ATTEMPT:
+                    self._on_wait(str(error))
                 if isinstance(error, SessionLost) and profile in self._open:
                     with suppress(
                         OpserveError
                     ):  # a session that cannot be closed ends by its lease
                         self._open.pop(profile).close()
             self._sleep(pause_s)
+        raise AssertionError("attempts are not limited")
 
     def on(self, profile: str) -> Session:
         """Returns the session on a device of a profile; opens it at the first use."""
@@ -102,13 +117,21 @@ class DeviceTarget:
         client: Client of the service; closed with the target.
         profile: Profile of the cases to run; "" means all.
         options: Options of the sessions.
+        on_wait: Called once for each wait for the service.
 
     Raises:
         InfrastructureError: The service has no device of the profile, or does not answer.
     """
 
-    def __init__(self, client: Client, profile: str, options: SessionOptions) -> None:
-        self._sessions = Sessions(client, options)
+    def __init__(
+        self,
+        client: Client,
+        profile: str,
+        options: SessionOptions,
+        *,
+        on_wait: OnWait = silent,
+    ) -> None:
+        self._sessions = Sessions(client, options, on_wait=on_wait)
         self._profile = profile
         if profile:
             _check_profile(client, profile)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import iter_modules
 from time import perf_counter
 from typing import Any, cast
 
@@ -17,6 +18,8 @@ from opserve_kernels.cases.arrays import Placed, placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.fill import Array
 from opserve_kernels.conformance.target import Broken, Missing, Outcome, Ran, without_codes
+from opserve_kernels.errors import closed
+from opserve_kernels.user_input import similar_name
 from opserve_kernels.verdict.judge_case import Arrays
 
 Function = Callable[..., Any]
@@ -105,9 +108,7 @@ def check_module(path: str) -> None:
     except Exception as error:  # of a package that is imported to find its module
         raise _not_importable(path, error) from error
     if found is None:
-        raise InfrastructureError(
-            f"target {path}: there is no module {module} in the working directory or installed"
-        )
+        raise _no_module(path, module)
 
 
 def function_at(path: str) -> Called:
@@ -121,11 +122,17 @@ def function_at(path: str) -> Called:
     module, _, name = path.partition(":")
     _add_working_directory()
     try:
-        found: object = getattr(import_module(module), name)
+        imported = import_module(module)
     except Exception as error:  # a tested module may raise anything
         raise _not_importable(path, error) from error
+    found: object = getattr(imported, name, None)
     if not callable(found):
-        raise InfrastructureError(f"target {path}: {name} is no function")
+        functions = [one for one, value in vars(imported).items() if callable(value)]
+        near = similar_name(name, functions)
+        meant = f"; did you mean {near}?" if near else ""
+        raise InfrastructureError(
+            closed(f"target {path}: the module {module} has no function {name}{meant}")
+        )
     return Called(found, name if name in OPERATORS else "")
 
 
@@ -135,9 +142,26 @@ def _add_working_directory() -> None:
         sys.path.append(here)
 
 
+def _no_module(path: str, module: str) -> InfrastructureError:
+    siblings = () if "." in module else (one.name for one in iter_modules([str(Path.cwd())]))
+    near = similar_name(module, siblings)
+    meant = f"; did you mean {near}?" if near else ""
+    return InfrastructureError(
+        closed(
+            f"target {path}: neither the working directory nor the environment has a module "
+            f"{module}{meant}"
+        )
+    )
+
+
 def _not_importable(path: str, error: Exception) -> InfrastructureError:
-    kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
-    return InfrastructureError(f"target {path}: {kind}{error}")
+    module, _, _ = path.partition(":")
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    if missing and f"{module}.".startswith(f"{missing}."):
+        return _no_module(path, missing)
+    remedy = f"; install {missing} in this environment." if missing else ""
+    reason = f"the import of {module} raised {type(error).__name__}: {error}{remedy}"
+    return InfrastructureError(f"target {path}: {reason}")
 
 
 def _place_of(error: Exception) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from opserve_client._sync.client import Client
 from opserve_client.cli_connection import ConnectionOptions, client_at
 from opserve_client.conform.targets.command import CommandTarget
-from opserve_client.conform.targets.device import DeviceTarget, SessionOptions
+from opserve_client.conform.targets.device import DeviceTarget, OnWait, SessionOptions, silent
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import FunctionTarget, check_module, function_at
 from opserve_client.conform.targets.target import ClosableTarget, InfrastructureError
@@ -20,6 +21,8 @@ BUILT_IN_TARGETS = {
     "onnxruntime": "opserve_client.conform.targets.onnx_runtime:kernels",
 }
 """Functions of the client as targets, by the package whose kernels they call."""
+_PACKAGES = {"torch": ("torch",), "onnxruntime": ("onnxruntime", "onnx")}
+"""Packages that these functions import."""
 FORMS = (
     '"opserve", "opserve:HOST:PORT", "opserve:HOST:PORT/profile", "cmd:./program {in} {out}", '
     '"files:FOLDER", "package.module:function", "torch" or "onnxruntime"'
@@ -53,6 +56,7 @@ def target_named(
     *,
     timeout_s: float,
     session_options: SessionOptions = DEFAULT_OPTIONS,
+    on_wait: OnWait = silent,
 ) -> ClosableTarget:
     """Returns the target of a name.
 
@@ -61,13 +65,14 @@ def target_named(
         access: Access to the service that computes expected values.
         timeout_s: Time limit of a call of a program, in seconds.
         session_options: Options of the sessions on a device.
+        on_wait: Called once for each wait for the service of a device.
 
     Raises:
         InfrastructureError: There is no target of that name.
     """
     kind, _, rest = name.partition(":")
     kinds: dict[str, Callable[[], ClosableTarget]] = {
-        SERVICE_UNDER_TEST: lambda: _device(rest, access, session_options),
+        SERVICE_UNDER_TEST: lambda: _device(rest, access, session_options, on_wait),
         "cmd": lambda: CommandTarget(rest, timeout_s),
         "files": lambda: FilesTarget(Path(rest)),
     }
@@ -91,13 +96,21 @@ def check_target(name: str, timeout_s: float) -> None:
 
 def _path_of(name: str) -> str:
     """Returns the module and the function of a target."""
+    if missing := [one for one in _PACKAGES.get(name, ()) if find_spec(one) is None]:
+        packages = " ".join(missing)
+        raise InfrastructureError(
+            f"target {name} needs a package that this environment lacks: pip install {packages}"
+        )
     path = BUILT_IN_TARGETS.get(name, name)
     if not all(path.partition(":")):
         raise InfrastructureError(rejection("target", given=name, allowed=FORMS))
     return path
 
 
-def _device(place: str, access: Access, session_options: SessionOptions) -> ClosableTarget:
+def _device(
+    place: str, access: Access, session_options: SessionOptions, on_wait: OnWait
+) -> ClosableTarget:
     scheme, mark, rest = place.rpartition("://")
     address, _, profile = rest.partition("/")
-    return DeviceTarget(access.client(f"{scheme}{mark}{address}"), profile, session_options)
+    client = access.client(f"{scheme}{mark}{address}")
+    return DeviceTarget(client, profile, session_options, on_wait=on_wait)
