@@ -2,6 +2,7 @@
 
 import ctypes
 import faulthandler
+import gc
 import mmap
 import os
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def status_of_child(act: Callable[[], object]) -> int:
     child = os.fork()
     if child == 0:
         faulthandler.disable()
+        gc.disable()  # objects of gRPC that other tests left must not end without its threads
         try:
             act()
         except BaseException:  # noqa: BLE001  # the child must never return into the tests
