@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from test_examples import blocks, pages_with
 
 ROOT = Path(__file__).parents[1]
@@ -14,6 +16,7 @@ def test_the_tutorials_have_examples() -> None:
     assert len(PAGES) == 4
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_readme_and_the_tutorials_pass_mypy_strict(tmp_path: Path) -> None:
     for page in PAGES:
         for number, block in enumerate(blocks(page, "python")):

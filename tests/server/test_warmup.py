@@ -65,6 +65,7 @@ def test_warmup_says_in_a_line_when_kernels_cannot_be_kept(tmp_path: Path) -> No
     assert "NUMBA_CACHE_DIR" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_a_service_ends_when_its_kernels_cannot_be_kept(tmp_path: Path) -> None:
     file = tmp_path / "file"

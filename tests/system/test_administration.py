@@ -113,6 +113,7 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
         service.communicate(timeout=300)
 
 
+@pytest.mark.slow
 def test_an_operator_grants_and_revokes_the_share_of_a_tenant(operator: Operator) -> None:
     again = operator.run("bootstrap")
     assert (again.returncode, again.stdout) == (1, "")

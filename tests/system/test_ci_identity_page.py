@@ -74,6 +74,7 @@ async def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             yield Page(service=service.grpc, issuer=issuer, folder=tmp_path)
 
 
+@pytest.mark.slow
 @needs_curl
 async def test_jobs_of_both_systems_call_as_the_page_says(
     page: Page, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ needs_openssl = needs_program(
 )
 
 
+@pytest.mark.slow
 @needs_openssl
 def test_five_teams_share_a_service_over_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -16,6 +16,7 @@ PAGES = [DOCS / "how-to/operating.md", DOCS / "reference/capacity.md"]
 TEXT = "".join(page.read_text() for page in PAGES)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     examples = blocks("docs/how-to/operating.md", "sh")
     assert len(examples) == 4
