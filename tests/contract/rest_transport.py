@@ -38,7 +38,7 @@ OF_A_DEFINITION = {
     "GetGolden": "GetOwnGolden",
     "SubmitOutputs": "SubmitOwnOutputs",
 }
-"""Routes of RPCs on a case of one's own, which is not in their path."""
+"""Routes of RPCs on a case that the caller defines, which is not in their path."""
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 

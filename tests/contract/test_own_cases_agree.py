@@ -1,4 +1,4 @@
-"""Over gRPC and Connect a case of one's own is judged by its definition as one of a suite is."""
+"""All APIs judge a case that the caller defines as they judge one of a suite."""
 
 import json
 from collections.abc import AsyncGenerator

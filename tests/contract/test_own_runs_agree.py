@@ -1,4 +1,4 @@
-"""Over gRPC and Connect cases of one's own are run on devices as a suite is."""
+"""All APIs run cases that the caller defines on devices as they run a suite."""
 
 import json
 from collections.abc import Iterator

@@ -219,7 +219,7 @@ _QUOTA_REMEDIES: Mapping[Resource, str] = {
     Resource.STREAMS: "Destroy one first",
     Resource.QUEUED: "Synchronize a stream first",
 }
-"""What ends the use of a resource; use of the others ends by itself."""
+"""The action that releases a resource; the other resources are released without one."""
 _MINUTE_S = 60
 _HOUR_S = 3600
 

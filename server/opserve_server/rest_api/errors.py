@@ -102,7 +102,7 @@ class Problem(BaseModel):
     status: int
     """The HTTP status."""
     detail: str
-    """What happened and what to do."""
+    """The error as one sentence, with its remedy."""
     instance: str
     """Path of the request."""
     code: int
