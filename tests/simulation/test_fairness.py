@@ -108,6 +108,7 @@ class SimulatedDispatch:
             history_limit=1,
             reservation=payer.account.reserve(Resource.QUEUED),
             observe=payer.ended.append,
+            stopped_streams=set(),
         )
         self.streams.append(stream)
         return stream

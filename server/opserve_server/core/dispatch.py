@@ -115,9 +115,13 @@ class Dispatcher:
 
     Args:
         device: Runs the calls of each tenant in the order of their arrival.
+
+    Attributes:
+        waiting: Entries that wait on all streams of the device; each stream reports its own.
     """
 
     def __init__(self, device: Device) -> None:
+        self.waiting = 0
         self._device = device
         self._queues: dict[
             str, _TenantQueue

@@ -384,8 +384,8 @@ def _timeout_s(timeout_ms: int | None) -> float | None:
 
 
 def _refuse_after_stop(session: Session) -> None:
-    if session.stopped_by is not None:
-        handle = session.stopped_by.handle
+    if session.stopped_streams:
+        handle = min(session.stopped_streams)
         raise WrongState(
             Status.ACL_ERROR_RT_STREAM_ABORT,
             f"Stream {handle} failed in STOP mode, so its session runs no more work: destroy that "

@@ -150,6 +150,8 @@ class Session:
         finishes: Whether it belongs to one whole call, which charges the bytes of its arrays itself
             and may begin new work while the service drains.
         copies: The latest copies, in the order of endings.
+        stopped_streams: Handles of streams whose failure stopped all submission (FailureMode.STOP),
+            which a call finds here without a scan of all streams.
         closed: Whether it has ended; every later operation is rejected.
         end_reason: Reason of its end, for its tenant; empty where its tenant ended it.
     """
@@ -184,6 +186,7 @@ class Session:
         self.executors = HandleTable[Executor]("executor", account, limit=limits.executors_limit)
         self.streams = HandleTable[Stream]("stream", account, limit=limits.streams_limit)
         self.events = HandleTable[Event]("event", account, limit=limits.events_limit)
+        self.stopped_streams = set[int]()
         self.streams.put_default(self.new_stream(0))
         self.copies = deque[CopyEntry](maxlen=limits.copy_history_limit)
         self.plans = Plans(device.profile, limit=limits.plans_limit)
@@ -260,6 +263,7 @@ class Session:
             history_limit=self.limits.stream_history_limit,
             reservation=self.account.reserve(Resource.QUEUED),
             observe=self._report_work,
+            stopped_streams=self.stopped_streams,
         )
 
     def copied(
@@ -288,11 +292,6 @@ class Session:
             threads=1 if one_thread else self.device.threads,
             batch_consistent=batch_consistent,
         )
-
-    @property
-    def stopped_by(self) -> Stream | None:
-        """A stream whose failure stopped all submission (FailureMode.STOP)."""
-        return next((stream for stream in self.streams if stream.stopped), None)
 
     def check_open(self) -> None:
         """Rejects an operation after the session's end, also one that waited (107017)."""

@@ -100,12 +100,7 @@ class Sessions:
 
     def waiting(self, device: Device) -> int:
         """Entries waiting on the streams of a device."""
-        return sum(
-            stream.waiting
-            for session in self._sessions.values()
-            if session.device is device
-            for stream in session.streams
-        )
+        return self._dispatchers[device.name].waiting
 
     async def open(
         self,

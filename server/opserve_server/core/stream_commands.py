@@ -56,6 +56,7 @@ async def _destroy_stream(session: Session, command: DestroyStream) -> Done:
         session.check_open()
     # Removed without an await after the last check: no work can be submitted in between.
     session.streams.remove(command.stream).history.end()
+    session.stopped_streams.discard(command.stream)
     _raise_error(stream)
     return Done()
 

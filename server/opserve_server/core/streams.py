@@ -47,10 +47,11 @@ class Stream:
         history_limit: Completed entries that are kept.
         reservation: The tenant's reservation of queued entries for this stream.
         observe: Observer of completed work, in the context of the call that submitted it.
+        stopped_streams: Handles of the session's streams that a failure in STOP mode has stopped;
+            this one adds its own.
 
     Attributes:
         error: The first failure that no synchronise has raised yet.
-        stopped: Whether a failure in STOP mode has ended all work on it.
         history: Outcomes of its work.
     """
 
@@ -64,18 +65,20 @@ class Stream:
         history_limit: int,
         reservation: Reservation,
         observe: Callable[[HistoryEntry], None],
+        stopped_streams: set[int],
     ) -> None:
         self.handle = handle
         self.account = account
         self.error: ExecutionFailed | None = None
-        self.stopped = False
         self.history = History(limit=history_limit)
         self._mode: FailureMode | None = None
         self._dispatcher = dispatcher
         self._queue_limit = queue_limit
         self._reservation = reservation
         self._observe = observe
+        self._stopped_streams = stopped_streams
         self._queue: deque[Entry] = deque()
+        self._reported = 0
         self._at_device: dict[Entry, KernelRun] = {}
         self._last = 0
         self._waiters: dict[int, asyncio.Future[None]] = {}
@@ -154,7 +157,7 @@ class Stream:
         """The first failure since the previous call; a stopped stream keeps it."""
         error = self.error
         # A stopped stream keeps its error: every later synchronise raises it.
-        if not self.stopped:
+        if self.handle not in self._stopped_streams:
             self.error = None
         return error
 
@@ -178,7 +181,7 @@ class Stream:
     def take_call(self) -> tuple[Entry, KernelRun]:
         """Removes and returns its next call, which goes to the device."""
         entry = self._queue.popleft()
-        self._reservation.update(len(self._queue))
+        self._report_waiting()
         run = entry.work
         assert isinstance(run, KernelRun), "has_call comes first"
         # Until the device reports the start of the kernel.
@@ -210,12 +213,19 @@ class Stream:
         # it against everything after it.
         while self._queue and not self._at_device and self._passes(self._queue[0]):
             self._end(self._queue.popleft(), Outcome.DONE)
-        self._reservation.update(len(self._queue))
+        self._report_waiting()
         if self.has_call:
             self._dispatcher.offer(self)
         else:
             self._dispatcher.withdraw(self)
         self._wake()
+
+    def _report_waiting(self) -> None:
+        """Reports the number of waiting entries to the tenant's account and to the dispatcher."""
+        self._reservation.update(len(self._queue))
+        # Summed at each change: a list of devices must not cost a scan of all streams.
+        self._dispatcher.waiting += len(self._queue) - self._reported
+        self._reported = len(self._queue)
 
     def _passes(self, entry: Entry) -> bool:
         """Whether the entry at the head is over; nothing is at the device."""
@@ -287,7 +297,7 @@ class Stream:
         self._end(entry, outcome, status=error.status)
         self.error = self.error or error
         if self._mode is FailureMode.STOP and not isinstance(error, ExecutionAborted):
-            self.stopped = True
+            self._stopped_streams.add(self.handle)
             # Only work behind the failed call: one that was dropped by its deadline may have
             # unfinished calls before it.
             self._drop((KernelRun,), behind=entry.number)
