@@ -180,8 +180,8 @@ demo: $(READY) ## trains a small network, every convolution gradient by the serv
 serve: $(READY) ## the service on its default loopback ports
 	$(BIN)/opserve serve
 
-bench: $(READY) ## the service beside its yardsticks; writes benchmarks/out/service.json
-	$(BIN)/python -m benchmarks.service
+bench: $(READY) ## the service beside its yardsticks (ARGS="--rounds 3"); writes benchmarks/out/service.json and a section of docs/reference/capacity.md
+	$(BIN)/python -m benchmarks.service $(ARGS)
 
 bench-tenants: $(READY) ## eight tenants, one of them hostile (ARGS="--rounds 3"); writes benchmarks/out/tenants.json
 	$(BIN)/python -m benchmarks.tenants $(ARGS)

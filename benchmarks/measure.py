@@ -40,6 +40,6 @@ def seconds_of(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def percentile(samples: Sequence[float], percent: int) -> float:
-    """Returns a percentile of samples."""
-    return quantiles(samples, n=100, method="inclusive")[percent - 1]
+def percentile(samples: Sequence[float], percent: float) -> float:
+    """Returns a percentile of samples, by tenths of a percent."""
+    return quantiles(samples, n=1000, method="inclusive")[round(percent * 10) - 1]

@@ -35,20 +35,23 @@ class Program:
 
 
 @contextmanager
-def program(module: str, *words: str, api_key: str) -> Generator[Program]:
+def program(
+    module: str, *words: str, api_key: str = "", python: str = sys.executable
+) -> Generator[Program]:
     """Runs a module until the block ends.
 
     Args:
         module: Full name of the module.
         words: Arguments of the command line.
-        api_key: API key for the service.
+        api_key: API key for the service; empty for a service without keys.
+        python: Interpreter of the module's environment.
     """
-    process = subprocess.Popen(  # the same interpreter, and a module of this repository
-        [sys.executable, "-m", module, *words],
+    process = subprocess.Popen(  # a module of this repository
+        [python, "-m", module, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"OPSERVE_API_KEY": api_key},
+        env=os.environ | ({"OPSERVE_API_KEY": api_key} if api_key else {}),
     )
     with process:
         yield Program(_line(process), process)

@@ -7,10 +7,10 @@ import numpy as np
 from benchmarks.bare import Bare
 from benchmarks.measure import percentile, seconds_each
 from benchmarks.rounds import Pair
-from opserve_client import Executor, Im2colBackward, Session
+from benchmarks.small_call import BYTES, COLUMNS, IMAGE, fold
+from opserve_client import Executor, Session
 
 CALLS = 300
-BYTES = 1024
 SDK_PLAN = "GetWorkspaceSize by the SDK over HTTP p50, ms | gRPC echo of its bytes"
 SDK_RUN = "session.run of 1 KiB over HTTP p50, ms | gRPC echo of its bytes"
 _REQUEST_BYTES = 200
@@ -26,12 +26,12 @@ class SdkCalls:
     """
 
     def __init__(self, session: Session, bare: Bare) -> None:
-        columns = np.ones((4, BYTES // 16), np.float32)
-        image = session.empty((4, 8, 8), np.float32)
+        columns = np.ones(COLUMNS, np.float32)
+        image = session.empty(IMAGE, np.float32)
         self._session = session
         self._bare = bare
-        self._whole = _call(columns, None)
-        self._planned = _call(session.upload(columns), image)
+        self._whole = fold(columns, None)
+        self._planned = fold(session.upload(columns), image)
 
     def measure(self) -> Mapping[str, Pair]:
         planned: list[Executor] = []
@@ -54,16 +54,3 @@ class SdkCalls:
                 subject=percentile(runs, 50) * 1e3, yardstick=percentile(echoes, 50) * 1e3
             ),
         }
-
-
-def _call(grad_output: object, out: object) -> Im2colBackward:
-    """A fold by windows of 1x1, which copies."""
-    arguments = {"grad_output": grad_output, "out": out}
-    return Im2colBackward(
-        **arguments,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  arrays or tensors
-        input_size=[8, 8],
-        kernel_size=[1, 1],
-        dilation=[1, 1],
-        padding=[0, 0],
-        stride=[1, 1],
-    )

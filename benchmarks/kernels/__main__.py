@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from rich.progress import track
@@ -26,6 +25,7 @@ from benchmarks.kernels.peak import peak_operations
 from benchmarks.kernels.plot import draw
 from benchmarks.kernels.report import Setting, show_goals, show_lines, write_lines
 from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES, THREADED
+from benchmarks.machine import processor
 
 Comparison = Callable[[int], Line]
 
@@ -95,9 +95,7 @@ def _setting(rounds: int) -> Setting:
 def _machine() -> str:
     """Returns the names of the processor by the Linux kernel and by the compiler."""
     binding: Any = import_module("llvmlite.binding")  # without types
-    described = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line for line in described if line.startswith("model name")), "processor: ?")
-    return f"{model.partition(':')[2].strip()} ({binding.get_host_cpu_name()})"
+    return f"{processor()} ({binding.get_host_cpu_name()})"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 from typing_extensions import override
 
@@ -217,8 +218,8 @@ class _Connection(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "TCP and TLS have such"
-        self._transport = transport
+        # TCP and TLS have such; those of uvloop inherit from no class of asyncio.
+        self._transport = cast("asyncio.Transport", transport)
         connected: socket.socket = transport.get_extra_info("socket")
         tune(connected)
 

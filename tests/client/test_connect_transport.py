@@ -4,11 +4,12 @@ import asyncio
 import base64
 import json
 import struct
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from threading import Event
 from typing import Any, TypeVar
 
 import pytest
+import uvloop
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 
@@ -46,14 +47,18 @@ Use = Callable[[AsyncConnectTransport], Awaitable[ResultT]]
 
 
 class Both:
-    """The transport of asyncio with the methods of the blocking one."""
+    """The transport of asyncio with the methods of the blocking one.
 
-    def __init__(self, *, blocking: bool) -> None:
-        self._blocking = blocking
+    Args:
+        runs: Runs the coroutine of a call in a new event loop; None for the blocking transport.
+    """
+
+    def __init__(self, runs: Callable[[Coroutine[Any, Any, Any]], Any] | None) -> None:
+        self._runs = runs
 
     def run(self, address: str, use: Callable[[Any], Any], **options: Any) -> Any:
         """The result of `use` of a transport, whose generators it consumes."""
-        if self._blocking:
+        if self._runs is None:
             transport = ConnectTransport(address, **options)
             try:
                 return consumed(use(transport))
@@ -68,16 +73,16 @@ class Both:
             finally:
                 await over.close()
 
-        return asyncio.run(run())
+        return self._runs(run())
 
 
 def consumed(made: Any) -> Any:
     return made if isinstance(made, Message) else list(made)
 
 
-@pytest.fixture(params=["blocking", "async"])
+@pytest.fixture(params=[None, asyncio.run, uvloop.run], ids=["blocking", "asyncio", "uvloop"])
 def client(request: pytest.FixtureRequest) -> Both:
-    return Both(blocking=request.param == "blocking")
+    return Both(request.param)
 
 
 def list_devices(transport: Any, *, timeout_s: float = 30.0) -> Any:
