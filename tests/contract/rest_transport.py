@@ -30,8 +30,7 @@ from opserve_client.wire.json_messages import Json, from_json, to_json
 from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.rest_routes import verify_request
 from opserve_client.wire.trace_context import trace_headers
-from opserve_server.rest_api.app import declared_api
-from opserve_server.rest_api.middleware import service_routes
+from opserve_server.rest_api.app import ROUTES
 
 OF_A_DEFINITION = {
     "GetInputs": "GetOwnInputs",
@@ -166,7 +165,7 @@ def in_rest(
 def routes() -> Mapping[str, tuple[str, str]]:
     """Verb and path of every route by its name in lower case; of phase one, by that of the call."""
     found: dict[str, tuple[str, str]] = {}
-    for route in service_routes(declared_api().routes):
+    for route in ROUTES:
         (verb,) = (route.methods or set()) - {"HEAD"}
         found[route.name.lower()] = verb, route.path
         call = re.search(r"/operators/(\w+):getWorkspaceSize", route.path)

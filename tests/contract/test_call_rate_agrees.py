@@ -15,6 +15,7 @@ from opserve_server.core.accounts import Account
 from opserve_server.core.principal import Scope
 from server import guards
 from server.deployment import APIS, Deployment, open_deployment, refusal
+from server.store.migrated import migrated_file
 
 ADMIN = guards.principal("admin", Scope.ADMIN)
 pytestmark = pytest.mark.parametrize("api", APIS)
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.parametrize("api", APIS)
 
 @pytest.fixture
 async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
-    async with open_deployment(f"sqlite:///{tmp_path}/opserve.db") as deployment:
+    async with open_deployment(migrated_file(tmp_path)) as deployment:
         yield deployment
 
 

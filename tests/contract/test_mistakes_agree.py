@@ -8,6 +8,7 @@ import pytest
 
 from opserve_client import AsyncClient
 from server.deployment import APIS, Deployment, open_deployment, refusal
+from server.store.migrated import migrated_file
 from server.token_issuer import AUDIENCE, ISSUER, REPOSITORY
 
 pytestmark = pytest.mark.parametrize("api", APIS)
@@ -91,7 +92,7 @@ MISTAKES: Mapping[str, tuple[Callable[[AsyncClient], Awaitable[None]], int, str]
 
 @pytest.fixture
 async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
-    async with open_deployment(f"sqlite:///{tmp_path}/opserve.db") as deployment:
+    async with open_deployment(migrated_file(tmp_path)) as deployment:
         yield deployment
 
 

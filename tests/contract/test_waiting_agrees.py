@@ -9,13 +9,14 @@ import pytest
 from opserve.v1.session_service_pb2 import Waiting
 from opserve_client import AsyncClient, Device, OpserveError
 from server.deployment import APIS, Deployment, open_deployment
+from server.store.migrated import migrated_file
 
 pytestmark = pytest.mark.parametrize("api", APIS)
 
 
 @pytest.fixture
 async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
-    async with open_deployment(f"sqlite:///{tmp_path}/opserve.db") as deployment:
+    async with open_deployment(migrated_file(tmp_path)) as deployment:
         yield deployment
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from server.store.migrated import migrated_file
 from server.store.postgresql import Postgresql, postgresql
 
 
@@ -22,3 +23,13 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'opserve.db'}"
     server: Postgresql = request.getfixturevalue("postgresql_server")
     return await server.empty_database()
+
+
+@pytest.fixture
+async def migrated(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same database with the tables of the newest revision."""
+    if url.startswith("sqlite:"):
+        return migrated_file(tmp_path)
+    server: Postgresql = request.getfixturevalue("postgresql_server")
+    await server.create_tables()
+    return url

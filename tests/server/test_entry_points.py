@@ -17,7 +17,7 @@ from opserve_server.core.principal import Scope
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.methods import WrappingServer
 from opserve_server.grpc_api.scopes import SCOPES
-from opserve_server.rest_api.middleware import service_routes
+from opserve_server.rest_api.app import ROUTES
 from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.rest_api.routers.service import livez
 from opserve_server.telemetry.metrics import Metrics
@@ -71,16 +71,12 @@ def test_a_service_without_a_scope_is_not_served(with_keys: ServiceWithKeys) -> 
         server.add_registered_method_handlers("opserve.v1.Unlisted", {"Steal": mock.Mock()})
 
 
-async def test_every_route_requires_a_scope_but_those_that_are_listed(
-    entry_points: EntryPoints,
-) -> None:
-    scopes = {route.name: route.requires.scope for route in service_routes(entry_points.app.routes)}
+def test_every_route_requires_a_scope_but_those_that_are_listed() -> None:
+    scopes = {route.name: route.requires.scope for route in ROUTES}
     assert {name for name, scope in scopes.items() if scope is None} == FREE
     assert {name for name, scope in scopes.items() if scope is Scope.METRICS} == {"metrics"}
-    paths = {
-        route.path for route in service_routes(entry_points.app.routes) if route.path != "/metrics"
-    }
-    for route in service_routes(entry_points.app.routes):
+    paths = {route.path for route in ROUTES if route.path != "/metrics"}
+    for route in ROUTES:
         assert (route.requires.scope is Scope.ADMIN) == route.path.startswith("/v1/admin")
     assert len(paths) > 70
 
@@ -159,7 +155,7 @@ async def test_no_route_is_reached_without_a_key_that_opens_it(
     entry_points: EntryPoints, with_keys: ServiceWithKeys, service: RecordingService
 ) -> None:
     wrong = with_keys.closed.values()
-    for name, verb, path in every_route(entry_points.app, session=SESSION):
+    for name, verb, path in every_route(session=SESSION):
         if name in FREE:
             assert (await entry_points.rest_answer(verb, path, None)).status_code == 200, name
             continue
@@ -205,9 +201,10 @@ async def test_the_document_states_that_every_operation_requires_a_key(
     assert {next(iter(ways)) for ways in document["security"]} == {"key", "certificate"}
     assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     operations = [one for path in document["paths"].values() for one in path.values()]
-    assert {one["operationId"] for one in operations} == {
-        route.name for route in service_routes(entry_points.app.routes)
-    } - FREE - {"metrics", "runUnknown"}
+    assert {one["operationId"] for one in operations} == {route.name for route in ROUTES} - FREE - {
+        "metrics",
+        "runUnknown",
+    }
     for one in operations:
         assert {"401", "403", "429"} <= one["responses"].keys(), one["operationId"]
         assert "security" not in one, "none is an exception"
@@ -282,8 +279,8 @@ async def test_a_foreign_session_answers_as_none_over_rest(
 ) -> None:
     entry_points, with_keys = shared
     session, none = await opened_by(entry_points, with_keys.lab), "f" * 32
-    there = every_route(entry_points.app, session=session)
-    nowhere = every_route(entry_points.app, session=none)
+    there = every_route(session=session)
+    nowhere = every_route(session=none)
     asked = 0
     for (name, verb, path), (_, _, other) in zip(there, nowhere, strict=True):
         if session not in path:

@@ -26,7 +26,7 @@ from opserve_server.guard import Guard
 from opserve_server.rest_api.app import RestApi
 from opserve_server.rest_api.dependencies import requires
 from opserve_server.rest_api.endpoints import NO_RPCS
-from opserve_server.rest_api.middleware import CallMiddleware
+from opserve_server.rest_api.middleware import CallMiddleware, service_routes
 from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.telemetry.metrics import Metrics
 from server.core import every_command as c
@@ -142,7 +142,7 @@ async def test_no_answer_to_a_tenant_names_another(
     secrets = (opened.session, opened.session[:8], opened.local_lane_token, "48611", '"lab"')
     seen: list[str] = []
     mine = (await core.open_session(MILL)).session
-    for _, verb, path in every_route(entry_points.app, session=mine):
+    for _, verb, path in every_route(session=mine):
         answer = await entry_points.rest_answer(verb, path, with_keys.mill)
         seen += [answer.text, *answer.headers.values()]
     for rpc in every_rpc():
@@ -243,7 +243,7 @@ async def test_a_long_answer_over_rest_ends_with_its_key(
     app = RestApi(openapi_url=None)
     app.include_router(router)
     app.calls = CallMiddleware(
-        routes=app.routes, rpcs=NO_RPCS, guard=with_keys.guard, observe=ignore
+        routes=service_routes([router]), rpcs=NO_RPCS, guard=with_keys.guard, observe=ignore
     )
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://service.example") as client:

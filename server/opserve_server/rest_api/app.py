@@ -19,7 +19,7 @@ from opserve_server.guard import Guard
 from opserve_server.rest_api.dependencies import Backend
 from opserve_server.rest_api.endpoints import NO_RPCS, Rpc
 from opserve_server.rest_api.errors import Problem
-from opserve_server.rest_api.middleware import CallMiddleware
+from opserve_server.rest_api.middleware import CallMiddleware, service_routes
 from opserve_server.rest_api.models import RUN_BODIES
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.rest_api.routers import (
@@ -47,6 +47,8 @@ _ROUTERS = (
     conformance.router,
     admin.router,
 )
+ROUTES = tuple(service_routes(_ROUTERS))
+"""All routes of the service."""
 _TAGS = {
     module.__name__.rpartition(".")[2]: (module.__doc__ or "").strip()
     for module in (
@@ -156,7 +158,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         run_limits=run_limits,
         run_slots=FairSlots(run_limits.concurrent_runs, waiting_limit=run_limits.waiting_runs),
     )
-    app.calls = CallMiddleware(routes=app.routes, rpcs=rpcs, guard=guard, observe=service.observe)
+    app.calls = CallMiddleware(routes=ROUTES, rpcs=rpcs, guard=guard, observe=service.observe)
     return app
 
 

@@ -6,10 +6,9 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from fastapi.routing import iter_route_contexts
+from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as HttpScope
 
@@ -48,7 +47,7 @@ class CallMiddleware:
     def __init__(
         self,
         *,
-        routes: Iterable[BaseRoute],
+        routes: Iterable[ServiceRoute],
         rpcs: Mapping[str, Rpc],
         guard: Guard,
         observe: Observe,
@@ -56,7 +55,7 @@ class CallMiddleware:
         self._rpcs = rpcs
         self._guard = guard
         self._observe = observe
-        self._routes = list(service_routes(routes))
+        self._routes = list(routes)
         self._by_form: dict[tuple[str, int], list[tuple[ServiceRoute, Endpoint]]] = {}
         for route in self._routes:
             endpoint = _endpoint_of(route)
@@ -230,12 +229,16 @@ class _Answer:
             self._guard.forget(self._until)
 
 
-def service_routes(routes: Iterable[BaseRoute]) -> Iterable[ServiceRoute]:
-    """The routes of an application, including those of its routers."""
-    for context in iter_route_contexts(list(routes)):
-        route = context.original_route
-        assert isinstance(route, ServiceRoute), "no other route has a scope"
-        yield route
+def service_routes(routers: Iterable[APIRouter]) -> Iterable[ServiceRoute]:
+    """The routes of routers as they were declared.
+
+    Those of an application that includes the routers are the same, but FastAPI derives the
+    parameters of each again, which takes a tenth of a second.
+    """
+    for router in routers:
+        for route in router.routes:
+            assert isinstance(route, ServiceRoute), "no other route has a scope"
+            yield route
 
 
 def _endpoint_of(route: ServiceRoute) -> Endpoint:

@@ -9,8 +9,8 @@ from server.deployment import Deployment, open_deployment
 
 
 @pytest.fixture
-async def deployment(url: str) -> AsyncIterator[Deployment]:
-    async with open_deployment(url) as opened:
+async def deployment(migrated: str) -> AsyncIterator[Deployment]:
+    async with open_deployment(migrated) as opened:
         yield opened
 
 

@@ -13,6 +13,7 @@ from opserve_server.core.runs import Run
 from opserve_server.core.tenants import Resource
 from server.conformance_service import HISTORY_LIMITS
 from server.deployment import Deployment, open_deployment, refusal
+from server.store.migrated import migrated_file
 
 RUN = Run(
     id="0123456789abcdef",
@@ -30,7 +31,7 @@ RESULT = CaseResult(case="one", status="PASSED", reason="", worst=0.5, seconds=0
 
 @pytest.fixture
 async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
-    async with open_deployment(f"sqlite:///{tmp_path}/opserve.db") as deployment:
+    async with open_deployment(migrated_file(tmp_path)) as deployment:
         yield deployment
 
 

@@ -11,6 +11,7 @@ from opserve_kernels.cases.case import canonical
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_server.core.tenants import Resource
 from server.deployment import APIS, Deployment, open_deployment, refusal
+from server.store.migrated import migrated_file
 from system.drills import until
 
 OUTPUTS = {"out": np.ones(8, np.float32)}
@@ -18,7 +19,7 @@ OUTPUTS = {"out": np.ones(8, np.float32)}
 
 @pytest.fixture
 async def deployment(tmp_path: Path) -> AsyncGenerator[Deployment]:
-    async with open_deployment(f"sqlite:///{tmp_path}/opserve.db") as deployment:
+    async with open_deployment(migrated_file(tmp_path)) as deployment:
         yield deployment
 
 

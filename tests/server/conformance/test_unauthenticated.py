@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("at_work")
 
 def endpoint_of(name: str) -> Callable[[Request], Awaitable[Response]]:
     """The handler of a route."""
-    (route,) = [one for one in service_routes(conformance.router.routes) if one.name == name]
+    (route,) = [one for one in service_routes([conformance.router]) if one.name == name]
     return route.get_route_handler()
 
 

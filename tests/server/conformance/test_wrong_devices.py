@@ -24,6 +24,7 @@ from opserve_server.pool.process import preload
 from opserve_server.store.store import open_store
 from server.conformance_service import LIMITS, conformance_of
 from server.core.fakes import LIMITS as CORE_LIMITS
+from server.store.migrated import migrated_file
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("at_work")]
 PROFILE = "ascend910b"
@@ -87,8 +88,7 @@ async def bench(tmp_path: Path) -> AsyncGenerator[Bench]:
         await asyncio.gather(*(device.start() for device in devices))
         service = Service(devices, limits=CORE_LIMITS)
         stack.push_async_callback(service.stop)
-        url = f"sqlite:///{tmp_path}/opserve.db"
-        opened = open_store(url, timeout_s=20, connections_limit=4)
+        opened = open_store(migrated_file(tmp_path), timeout_s=20, connections_limit=4)
         store = await stack.enter_async_context(opened)
         workers = ConformanceWorkers(1)
         stack.push_async_callback(workers.close)

@@ -16,8 +16,7 @@ from opserve_server.connect_api.rpcs import INSTEAD
 from opserve_server.core.errors import OpserveError
 from opserve_server.grpc_api.errors import ERRORS as TABLE
 from opserve_server.grpc_api.errors import details_of, row_of
-from opserve_server.rest_api.middleware import service_routes
-from server.connect_api.conftest import Built
+from opserve_server.rest_api.app import ROUTES
 from server.connect_api.frames import framed, parted
 from server.entry_points import every_rpc, request_in
 from server.recording import SESSION, RecordingService
@@ -116,11 +115,11 @@ async def test_a_watch_is_a_stream(client: httpx2.AsyncClient) -> None:
 
 @pytest.mark.parametrize("rpc", UPLOADS, ids=name_of)
 async def test_an_rpc_that_streams_its_requests_names_the_route_to_use(
-    rpc: MethodDescriptor, client: httpx2.AsyncClient, built: Built
+    rpc: MethodDescriptor, client: httpx2.AsyncClient
 ) -> None:
     routes = {
         f"{verb} {route.path.replace(':int', '')}"
-        for route in service_routes(built.app.routes)
+        for route in ROUTES
         for verb in route.methods or ()
     }
     assert INSTEAD[rpc.name] in routes

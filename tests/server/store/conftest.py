@@ -10,6 +10,6 @@ TIMEOUT_S = 20.0
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with open_store(url, timeout_s=TIMEOUT_S, connections_limit=4) as store:
+async def store(migrated: str) -> AsyncIterator[Store]:
+    async with open_store(migrated, timeout_s=TIMEOUT_S, connections_limit=4) as store:
         yield store

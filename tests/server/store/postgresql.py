@@ -1,6 +1,7 @@
 """A real PostgreSQL server for tests: of a wheel, on a Unix socket, ended with its owner."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -9,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from opserve_server.store.store import open_store
 from server.store.samples import engine_of
 
 PASSWORD = "correct-horse"  # noqa: S105  # the server asks nobody for it
@@ -40,6 +43,30 @@ class Postgresql:
         await _run(url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
         return url
 
+    async def create_tables(self) -> None:
+        """Creates the tables of the newest revision; the database has none."""
+        script, url = self.folder / "tables.sql", self.url("test")
+        if script.exists():
+            await _run_script(url, script.read_text())
+            return
+        async with open_store(url, timeout_s=20.0, connections_limit=1):
+            script.write_text(self._dumped())
+
+    def _dumped(self) -> str:
+        """Statements that make the tables, and the rows that a migration adds."""
+        program = f"{_programs() / 'pg_dump'}"
+        options = [
+            "-h",
+            f"{self.folder}",
+            "-U",
+            "postgres",
+            "--table=public.*",
+            "--inserts",
+            "test",
+        ]
+        script = subprocess.run([program, *options], check=True, capture_output=True, text=True)
+        return re.sub(r"^\\.*", "", script.stdout, flags=re.MULTILINE)  # commands of psql
+
     async def run(self, statement: str) -> None:
         """Runs a statement beside the database of tests."""
         await _run(self.url("postgres"), statement)
@@ -69,6 +96,14 @@ async def _run(url: str, *statements: str) -> None:
         outside = await connection.execution_options(isolation_level="AUTOCOMMIT")
         for statement in statements:
             await outside.exec_driver_sql(statement)
+    await engine.dispose()
+
+
+async def _run_script(url: str, script: str) -> None:
+    engine = engine_of(url)
+    async with engine.connect() as connection:
+        asyncpg: Any = (await connection.get_raw_connection()).driver_connection  # without types
+        await asyncpg.execute(script)
     await engine.dispose()
 
 

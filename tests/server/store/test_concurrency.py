@@ -16,10 +16,12 @@ ROUNDS = 20
 
 
 @pytest.fixture
-async def stores(url: str) -> AsyncIterator[list[Store]]:
+async def stores(migrated: str) -> AsyncIterator[list[Store]]:
     async with AsyncExitStack() as stack:
         yield [
-            await stack.enter_async_context(open_store(url, timeout_s=30.0, connections_limit=4))
+            await stack.enter_async_context(
+                open_store(migrated, timeout_s=30.0, connections_limit=4)
+            )
             for _ in range(2)
         ]
 
@@ -106,8 +108,8 @@ async def test_last_uses_of_two_writers_end_at_the_latest(stores: list[Store]) -
 
 
 @pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
-async def test_calls_that_are_cancelled_keep_no_connection(url: str) -> None:
-    async with open_store(url, timeout_s=30.0, connections_limit=1) as store:
+async def test_calls_that_are_cancelled_keep_no_connection(migrated: str) -> None:
+    async with open_store(migrated, timeout_s=30.0, connections_limit=1) as store:
         await store.tenants.create(ACME, audit=entry())
         for turns in range(0, 60, 3):
             change = store.tenants.update("acme", change=lambda tenant: tenant, audit=entry())

@@ -50,12 +50,13 @@ def test_the_revisions_are_those_of_the_modules() -> None:
     assert [script.revision for script in found] == list(reversed(REVISIONS))
 
 
-async def test_migrations_make_the_tables_that_the_code_expects(store: Store, url: str) -> None:
+async def test_migrations_make_the_tables_that_the_code_expects(url: str) -> None:
     def differences(connection: Connection) -> object:
         options = {"version_table": REVISION.name, "compare_server_default": True}
         return compare_metadata(MigrationContext.configure(connection, opts=options), METADATA)
 
-    assert await store.tenants.all() == []
+    async with open_store(url, timeout_s=5.0, connections_limit=1) as store:
+        assert await store.tenants.all() == []
     engine = engine_of(url)
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
