@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -104,15 +105,36 @@ def test_no_module_is_longer_than_600_lines() -> None:
     assert {path: length for path, length in lengths.items() if length > MODULE_LINES} == {}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Properties of a module that tests here read; each module is parsed once."""
+
+    documented: bool
+    long_functions: list[str]
+    compilers: set[str]
+
+
+@cache
+def facts() -> dict[Path, Facts]:
+    return {path: facts_of(path, parse(path)) for path in written_by_hand()}
+
+
+def facts_of(path: Path, module: ast.Module) -> Facts:
+    nodes = list(ast.walk(module))
+    return Facts(
+        documented=ast.get_docstring(module) is not None,
+        long_functions=[
+            f"{path}:{node.lineno} {node.name}: {length(node)}"
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and length(node) > FUNCTION_LINES
+        ],
+        compilers={name for node in nodes for name in names_of(node) & COMPILERS},
+    )
+
+
 def test_no_function_is_longer_than_40_lines() -> None:
-    long = [
-        f"{path}:{node.lineno} {node.name}: {length(node)}"
-        for path in written_by_hand()
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and length(node) > FUNCTION_LINES
-    ]
-    assert long == []
+    assert [function for found in facts().values() for function in found.long_functions] == []
 
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -124,9 +146,7 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_every_module_has_a_docstring() -> None:
-    silent = [
-        path for path in written_by_hand() if text(path) and not ast.get_docstring(parse(path))
-    ]
+    silent = [path for path, found in facts().items() if text(path) and not found.documented]
     assert silent == []
 
 
@@ -174,22 +194,21 @@ def test_package_is_marked_as_typed(package: str) -> None:
 def test_only_the_house_decorator_compiles() -> None:
     compiling = [
         path
-        for path in written_by_hand()
-        if path != LOOPS and "tests" not in path.parts
-        for node in ast.walk(parse(path))
-        if names_of(node) & COMPILERS
+        for path, found in facts().items()
+        if path != LOOPS and "tests" not in path.parts and found.compilers
     ]
     assert compiling == []
 
 
 def test_loops_read_records_by_the_names_of_their_fields() -> None:
-    records = {name for path in kernels() for name in records_in(parse(path))}
+    modules = {path: parse(path) for path in kernels()}
+    records = {name for module in modules.values() for name in records_in(module)}
     # These two walk the stages of a plan, of which each begins with a header and its record.
     walkers = {"opserve_kernels/stages.py", "opserve_kernels/gradient_loops.py"}
     indexed = [
         f"{path}:{node.lineno} {ast.unparse(node)}"
-        for path in kernels()
-        for function in ast.walk(parse(path))
+        for path, module in modules.items()
+        for function in ast.walk(module)
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Subscript)

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,10 +40,16 @@ SESSIONS = re.compile(r"self\._\w+\.open")
 """Opens a session, by a part of the core."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for root in SERVICE:
-        for path in (REPOSITORY / root).rglob("*.py"):
-            yield f"{path.relative_to(REPOSITORY)}", ast.parse(path.read_text())
+@cache
+def nodes() -> list[tuple[str, ast.Import | ast.ImportFrom | ast.Call]]:
+    """Imports and calls of the service's code, each with the path of its module."""
+    return [
+        (f"{path.relative_to(REPOSITORY)}", node)
+        for root in SERVICE
+        for path in (REPOSITORY / root).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
+    ]
 
 
 def name_of(call: ast.Call) -> str:
@@ -66,8 +72,7 @@ def test_every_test_that_a_rule_names_exists() -> None:
 def test_nothing_is_unpickled_evaluated_or_run() -> None:
     found = [
         f"{path}: {ast.unparse(node)}"
-        for path, module in modules()
-        for node in ast.walk(module)
+        for path, node in nodes()
         if (imports(node) & FORBIDDEN_MODULES and path not in UNPICKLERS)
         or calls_what_is_forbidden(node)
     ]
@@ -98,18 +103,16 @@ def calls_what_is_forbidden(node: ast.AST) -> bool:
 
 
 def test_arrays_are_loaded_without_pickles() -> None:
-    for path, module in modules():
-        for node in ast.walk(module):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in {"np.load", "npy.load"}:
-                allowed = [one for one in node.keywords if one.arg == "allow_pickle"]
-                assert [ast.unparse(one.value) for one in allowed] == ["False"], path
+    for path, node in nodes():
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"np.load", "npy.load"}:
+            allowed = [one for one in node.keywords if one.arg == "allow_pickle"]
+            assert [ast.unparse(one.value) for one in allowed] == ["False"], path
 
 
 def test_the_service_opens_files_in_these_modules_alone() -> None:
     found = {
         path
-        for path, module in modules()
-        for node in ast.walk(module)
+        for path, node in nodes()
         if isinstance(node, ast.Call)
         and name_of(node) in OPENING
         and not SESSIONS.fullmatch(ast.unparse(node.func))
@@ -123,7 +126,7 @@ def test_a_module_that_may_open_files_exists(opener: str) -> None:
 
 
 def test_the_service_starts_no_program_but_its_own() -> None:
-    starting = {path for path, module in modules() for node in ast.walk(module) if starts(node)}
+    starting = {path for path, node in nodes() if starts(node)}
     assert starting == STARTERS.keys()
 
 
