@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -41,12 +41,14 @@ lint: $(READY) ## ruff, its format, and buf on the protos: their style, and that
 	$(BIN)/buf lint protos
 	$(BIN)/buf breaking protos --against protos/previous_release.binpb
 
-types: pyright mypy ## mypy and pyright, both strict
+types: pyright mypy mypy-platforms ## mypy and pyright, both strict
+
+mypy: $(READY)
+	$(BIN)/mypy
 
 # The client once more as it is on other systems: what they lack is an error, unless sys.platform guards it.
 CLIENT := -p opserve_client -p opserve_pytest
-mypy: $(READY)
-	$(BIN)/mypy
+mypy-platforms: $(READY) ## mypy on the client as on Windows and macOS
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 $(CLIENT)
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(CLIENT)
 
@@ -96,14 +98,18 @@ surface-check: $(READY) ## fails when they are stale
 translations: $(READY) ## after a Chinese page is revised: records the English sections that it translates
 	$(BIN)/python -m tools.translations --accept
 
-# The longest first: with --jobs=2 the others run beside it.
-check: types lint layers protos-check sync-check settings-check support-check surface-check ## every check that runs no test
+CHECKS := mypy lint layers protos-check sync-check settings-check support-check surface-check
+check: types $(CHECKS) ## every check that runs no test
 
 warm: $(READY) ## compiles the kernels into their cache, or finds them there
 	$(BIN)/opserve warmup
 
-test: $(READY) ## every check, and all tests but the slow ones
-	$(MAKE) --jobs=2 --output-sync check warm
+# Pyright, the longest check, takes one core for a minute, and the tests leave a sixth of two cores idle.
+test: $(READY) ## every check but mypy's for other systems, and all tests but the slow ones
+	$(MAKE) --jobs=2 --output-sync warm $(CHECKS)
+	$(MAKE) --jobs=2 pyright pytest
+
+pytest: $(READY)
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow"
 
 test-slow: warm ## the slow tests

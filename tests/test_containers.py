@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
-from opserve_client.private_service import private_service
+from opserve_client.private_service import Addresses
 from opserve_server.core.keys import is_well_formed
 from opserve_server.settings import Settings
 from opserve_server.store.location import File, location_of
@@ -168,6 +168,7 @@ def command_in(folder: Path, service: ComposeService, **paths: Path) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_the_first_key_is_made_once_and_read_by_the_smoke_client(
     compose: Compose, tmp_path: Path
@@ -191,9 +192,8 @@ def test_the_first_key_is_made_once_and_read_by_the_smoke_client(
 
 
 @pytest.mark.system
-def test_smoke_client_passes_on_both_apis_of_a_service() -> None:
-    with private_service(log_level="WARNING") as service:
-        run(sys.executable, "tools/smoke.py", service.grpc, service.rest)
+def test_smoke_client_passes_on_both_apis_of_a_service(service: Addresses) -> None:
+    run(sys.executable, "tools/smoke.py", service.grpc, service.rest)
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "README.md", "LICENSE"])

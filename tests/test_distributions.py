@@ -70,6 +70,7 @@ def test_the_wheel_holds_every_file_of_the_packages_and_nothing_else(
     }
 
 
+@pytest.mark.slow
 def test_the_sdist_builds_the_same_wheel(wheel: dict[str, bytes], tmp_path: Path) -> None:
     with tarfile.open(build("sdist", tmp_path / "sdist")) as archive:
         archive.extractall(tmp_path / "sources", filter="data")

@@ -146,6 +146,7 @@ def test_the_curl_examples_of_the_connect_page_run(service: Addresses, tmp_path:
     assert f'"data":"{sent}"' in (tmp_path / "stream.txt").read_text()
 
 
+@pytest.mark.slow
 @needs_curl
 def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
     with private_service(store_url=empty_store(tmp_path), devices='["reference"]') as service:

@@ -127,6 +127,7 @@ def test_a_line_of_a_process_that_a_test_started_maps_to_all_tests_of_the_file()
     assert len(found.tests(CHUNKS, 41, limit_s=100)) == 2
 
 
+@pytest.mark.slow
 def test_a_line_that_a_forked_process_executes_maps_to_the_file_that_started_it(
     tmp_path: Path,
 ) -> None:

@@ -26,7 +26,7 @@ def test_of_a_page(): assert False
 @pytest.mark.previous_release
 def test_of_a_release(): assert False
 """
-TESTS = Path(__file__).parent
+ALONE = {"PYTHONPATH": f"{Path(__file__).parent}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def pytest_of(
     return subprocess.run(
         [*command, "-p", "no:cacheprovider", "test_frob.py"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{TESTS}"} | environment,
+        env=os.environ | ALONE | environment,
         capture_output=True,
         text=True,
         check=False,

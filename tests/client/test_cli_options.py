@@ -129,8 +129,8 @@ def test_serve_is_the_first_command_of_the_help_and_each_has_a_panel() -> None:
     ("words", "expected"),
     [
         (["opserve", "s"], ["serve"]),
-        (["opserve", "key", ""], ["create", "list", "revoke"]),
-        (["opserve", "conform", "co"], ["compare"]),
+        pytest.param(["opserve", "key", ""], ["create", "list", "revoke"], marks=pytest.mark.slow),
+        pytest.param(["opserve", "conform", "co"], ["compare"], marks=pytest.mark.slow),
         (["opserve", "conform", "run", "--sta"], ["--standard"]),
     ],
 )

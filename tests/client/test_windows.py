@@ -87,6 +87,7 @@ def test_a_function_is_tried(tmp_path: Path, service: Addresses) -> None:
     assert len((tmp_path / "run/record.jsonl").read_text(encoding="utf-8").splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_end_is_ended_with_what_it_started(
     tmp_path: Path, service: Addresses
 ) -> None:
@@ -99,7 +100,11 @@ def test_a_program_that_does_not_end_is_ended_with_what_it_started(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status"), [(["serve"], 1), (["conform", "run", "--suite", "smoke"], 2)]
+    ("arguments", "status"),
+    [
+        (["serve"], 1),
+        pytest.param(["conform", "run", "--suite", "smoke"], 2, marks=pytest.mark.slow),
+    ],
 )
 def test_a_service_is_not_started(tmp_path: Path, arguments: list[str], status: int) -> None:
     done = on_windows(tmp_path, MAIN, *arguments)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,9 +55,20 @@ def calls(draw: st.DrawFn) -> Sample:
     return convolution(name, input_, weight, values=Values.INTEGERS, **arguments)
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=150)
 @given(sample=calls())
 def test_device_and_reference_device_agree(sample: Sample) -> None:
+    assert_agreement(sample)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=1500)
+@given(sample=calls())
+def test_device_and_reference_device_agree_on_many_calls(sample: Sample) -> None:
+    assert_agreement(sample)
+
+
+def assert_agreement(sample: Sample) -> None:
     found = results(sample, options=PlanOptions())
     right = results(replace(sample, profile="reference"))
     for name, array in right.items():

@@ -98,9 +98,20 @@ def test_a_requested_algorithm_stays_within_its_memory(
     assert died_in([call for call in calls if call[1].algorithms], side, progress) == ""
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(sample=calls(), side=st.sampled_from(Side))
 def test_any_call_stays_within_its_memory(sample: Sample, side: Side) -> None:
+    assert_stays_within_its_memory(sample, side)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=200)
+@given(sample=calls(), side=st.sampled_from(Side))
+def test_each_of_many_calls_stays_within_its_memory(sample: Sample, side: Side) -> None:
+    assert_stays_within_its_memory(sample, side)
+
+
+def assert_stays_within_its_memory(sample: Sample, side: Side) -> None:
     assert status_of_child(lambda: run_beside_guard_pages(sample, ANY_PLAN, side)) == 0
 
 

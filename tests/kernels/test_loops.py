@@ -80,6 +80,7 @@ def test_a_function_with_a_loop_is_called_and_one_without_is_copied(tmp_path: Pa
     assert "twice declared\n" not in found  # it is copied, or was even made part of its caller
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_compile_every_function_once(tmp_path: Path) -> None:
     processes = [start(tmp_path, CALL + MISSES) for _ in range(2)]
     misses = [json.loads(ended(process)) for process in processes]

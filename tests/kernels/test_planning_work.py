@@ -23,7 +23,7 @@ from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType
 
 MOST_ITERATIONS = 20_000
-SAMPLED, ALL = 400, 10_000
+SAMPLED, ALL = 250, 10_000
 LEAST_HOSTILE = 100
 HOSTILE_STEP = 83  # a prime: the sample has every argument, size and profile
 VAST_CALL = ConvolutionCall(

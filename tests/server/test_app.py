@@ -79,7 +79,7 @@ async def ready(process: asyncio.subprocess.Process) -> dict[str, Any]:
     ("number", "settings", "profiles"),
     [
         (signal.SIGTERM, {}, tuple(PROFILES)),
-        (signal.SIGINT, ONE_DEVICE, ("ascend910b",)),
+        pytest.param(signal.SIGINT, ONE_DEVICE, ("ascend910b",), marks=pytest.mark.slow),
     ],
 )
 async def test_a_service_announces_itself_serves_and_drains(
@@ -123,7 +123,7 @@ def _check_log(lines: list[dict[str, Any]]) -> None:
     [
         ("imports", signal.SIGINT, 130),
         pytest.param("imports", signal.SIGTERM, 0, marks=pytest.mark.slow),
-        ("compilation", signal.SIGINT, 130),
+        pytest.param("compilation", signal.SIGINT, 130, marks=pytest.mark.slow),
     ],
 )
 async def test_a_signal_during_the_start_ends_every_process_without_a_traceback(

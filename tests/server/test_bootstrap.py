@@ -26,7 +26,7 @@ def test_a_store_that_had_keys_and_is_missing_is_made_anew_by_force_alone(
     assert file.exists()
 
 
-@pytest.mark.parametrize("module", ["argparse", "sqlalchemy"])
+@pytest.mark.parametrize("module", [pytest.param("argparse", marks=pytest.mark.slow), "sqlalchemy"])
 def test_modules_in_the_working_directory_replace_none_of_the_service(
     tmp_path: Path, module: str
 ) -> None:

@@ -12,12 +12,15 @@ from typer.testing import CliRunner
 
 from opserve_client import cli
 from opserve_kernels.loop_cache import base_folder
+from opserve_kernels.registry import kernels_of
 from opserve_server import first_start, warmup
 
 
 def warm_up(**environment: str) -> subprocess.CompletedProcess[str]:
+    """Warms up one kernel: all take seconds to load."""
+    kernel = kernels_of("ascend910b")["im2col_backward"]
     return subprocess.run(
-        [sys.executable, "-m", "opserve_server.warmup"],
+        [sys.executable, "-m", "opserve_server.warmup", kernel],
         env=os.environ | environment,
         capture_output=True,
         text=True,

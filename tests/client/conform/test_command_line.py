@@ -162,6 +162,7 @@ def test_known_failures_do_not_fail_a_run_and_those_that_pass_are_reported(
     assert "known failures that pass: 1\n  im2col_backward.*" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_is_compared_with_an_earlier_one(service: Addresses, capsys: Capture) -> None:
     assert run(service, RIGHT, "--folder", "right") == 0
     assert run(service, WRONG, "--folder", "wrong", "--baseline", "right") == 1
@@ -270,6 +271,7 @@ def test_an_output_that_cannot_be_written_ends_a_run_before_anything_starts(
         assert capsys.readouterr().err == f"opserve conform: {sentence}\n"
 
 
+@pytest.mark.slow
 def test_outputs_may_be_in_the_folder_of_the_record_which_a_later_run_replaces_aloud(
     service: Addresses, capsys: Capture, tmp_path: Path
 ) -> None:

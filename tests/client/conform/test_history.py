@@ -60,7 +60,7 @@ def tried(address: str, target: str, *more: str | Path) -> int:
     return conform("run", *at, "--target", target, *more)
 
 
-@pytest.mark.parametrize("api", ["grpc", "rest"])
+@pytest.mark.parametrize("api", ["grpc", pytest.param("rest", marks=pytest.mark.slow)])
 def test_a_run_is_stored_in_the_history_and_compared_there(
     kept: Addresses, api: str, capsys: Capture
 ) -> None:
@@ -126,7 +126,7 @@ def test_verified_outputs_are_stored_in_the_history(kept: Addresses, tmp_path: P
     assert [(one.status, one.cases) for one in begun.counts] == [("UNIMPLEMENTED", len(CASES))]
 
 
-@pytest.mark.parametrize("folder", [True, False])
+@pytest.mark.parametrize("folder", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_run_that_cannot_be_sent_stays_and_is_sent_later(
     kept: Addresses, strict: Addresses, capsys: Capture, folder: bool
 ) -> None:

@@ -70,9 +70,14 @@ def test_options_that_choose_nothing_are_a_usage_error(service: Addresses, tmp_p
     ("option", "status", "sentence"),
     [
         ("--opserve-target=nomod:f", 4, "ERROR: target nomod:f: "),
-        ("--opserve-target=client.conform.kernels:nofunc", 2, "opserve: target client"),
+        pytest.param(
+            "--opserve-target=client.conform.kernels:nofunc",
+            2,
+            "opserve: target client",
+            marks=pytest.mark.slow,
+        ),
         ("--opserve-server=127.0.0.1:9", 2, "opserve: 127.0.0.1:9: "),
-        ("--opserve-suite=.", 4, "ERROR: "),
+        pytest.param("--opserve-suite=.", 4, "ERROR: ", marks=pytest.mark.slow),
         ("--opserve-operator=conv", 4, "ERROR: operator does not accept conv; "),
     ],
 )
@@ -88,6 +93,7 @@ def test_a_failure_of_another_part_than_the_kernel_ends_pytest_with_one_sentence
     assert not re.search(r"\d failed", printed)
 
 
+@pytest.mark.slow
 def test_processes_of_xdist_fail_each_test_with_the_sentence(
     service: Addresses, tmp_path: Path
 ) -> None:
@@ -99,6 +105,7 @@ def test_processes_of_xdist_fail_each_test_with_the_sentence(
     assert "Traceback" not in printed
 
 
+@pytest.mark.slow
 def test_an_unreachable_service_ends_pytest_at_the_first_test_with_the_fixture(
     service: Addresses, tmp_path: Path
 ) -> None:
@@ -176,7 +183,11 @@ def test_judged_results_are_stored_in_the_history(kept: Addresses, tmp_path: Pat
             ("--opserve-history=mine", "--opserve-server="),
             "needs a service: give --opserve-server too",
         ),
-        (("--opserve-history=mine", "-p", "xdist", "-n2"), "does not work with -n"),
+        pytest.param(
+            ("--opserve-history=mine", "-p", "xdist", "-n2"),
+            "does not work with -n",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_history_that_accepts_no_run_is_reported_before_any_case_runs(
@@ -205,7 +216,7 @@ plugin.service = reported
 @pytest.mark.parametrize(
     ("target", "chosen", "profiles"),
     [
-        ("client.conform.kernels:fold", CASES[0].id, "()"),
+        pytest.param("client.conform.kernels:fold", CASES[0].id, "()", marks=pytest.mark.slow),
         ("opserve", CASES[0].id, "{'ascend910b'}"),
         ("client.conform.kernels:fold", f"{CASES[0].id} or mine", "None"),
     ],

@@ -96,6 +96,7 @@ def test_cases_are_filtered_by_text_and_by_choice(open_report: Open) -> None:
         assert statuses(page) == ["SKIPPED"]
 
 
+@pytest.mark.slow
 def test_cases_are_sorted_by_a_column(open_report: Open) -> None:
     with open_report(SAMPLE) as page:
         page.click("[data-sort=worst]")
@@ -105,6 +106,7 @@ def test_cases_are_sorted_by_a_column(open_report: Open) -> None:
         assert page.locator(f"{ROWS} .worst").last.inner_text().endswith(TIMES)
 
 
+@pytest.mark.slow
 def test_an_address_holds_filters_sort_and_case(open_report: Open) -> None:
     with open_report(SAMPLE) as page:
         page.select_option("#status", "FAILED")
@@ -119,6 +121,7 @@ def test_an_address_holds_filters_sort_and_case(open_report: Open) -> None:
         assert page.input_value("#status") == "FAILED"
 
 
+@pytest.mark.slow
 def test_a_failure_describes_the_defect(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector("#case h3")
@@ -133,6 +136,7 @@ def test_a_failure_describes_the_defect(open_report: Open) -> None:
         assert cells[:4] == [f"[0, 0, 0, {LAST_COLUMN}]", "1", "1", "2"]
 
 
+@pytest.mark.slow
 def test_the_heat_map_differs_where_the_values_do(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector(MAP)
@@ -151,6 +155,7 @@ def test_the_heat_map_differs_where_the_values_do(open_report: Open) -> None:
         assert orange[0] > orange[2] + 50
 
 
+@pytest.mark.slow
 def test_a_map_returns_index_and_value(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector(MAP)
@@ -186,6 +191,7 @@ def test_everything_works_by_keys(open_report: Open) -> None:
         page.wait_for_selector("#case h3")
 
 
+@pytest.mark.slow
 def test_a_baseline_is_reported(open_report: Open) -> None:
     before = run(folded(nothing_wrong), folded(case=fold(4)), folded(case=fold(9)))
     with open_report(SAMPLE, baseline=before) as page:
@@ -202,6 +208,7 @@ def test_a_baseline_is_reported(open_report: Open) -> None:
         assert "was FAILED" in page.inner_text("#case .change")
 
 
+@pytest.mark.slow
 def test_known_failures_and_those_that_pass_are_reported(open_report: Open) -> None:
     known = (
         Known(pattern=FAILED.case.id, reason=HOSTILE),
@@ -226,6 +233,7 @@ def test_known_failures_and_those_that_pass_are_reported(open_report: Open) -> N
         assert page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 def test_a_projection_has_a_layer_and_names_no_elements(open_report: Open) -> None:
     with open_report(run(projected()), at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector("#case h3")
@@ -234,6 +242,7 @@ def test_a_projection_has_a_layer_and_names_no_elements(open_report: Open) -> No
         assert page.locator(MAP).count() == 0
 
 
+@pytest.mark.slow
 def test_wrong_outputs_are_listed_first_below_the_coverage_of_the_case(open_report: Open) -> None:
     (wrong,) = FAILED.verdict.outputs
     right = replace(wrong, name="right", status=Status.PASSED)
@@ -280,6 +289,7 @@ def test_the_policy_lets_no_text_become_markup(open_report: Open) -> None:
         assert page.evaluate(script) == "TypeError"
 
 
+@pytest.mark.slow
 def test_the_snippet_reproduces_the_failure_alone(open_report: Open, tmp_path: Path) -> None:
     case = fold(2, source=HOSTILE + "\U0001f600")
     with open_report(run(folded(case=case)), at=f"#case={case.id}") as page:
@@ -303,6 +313,7 @@ def test_the_snippet_reproduces_the_failure_alone(open_report: Open, tmp_path: P
     assert len(lines) == 12
 
 
+@pytest.mark.slow
 def test_only_rows_in_sight_exist(open_report: Open) -> None:
     many = run(*(folded(nothing_wrong, case=fold(1, source="")) for _ in range(1)))
     case = many.results[0].case
@@ -318,6 +329,7 @@ def test_only_rows_in_sight_exist(open_report: Open) -> None:
         assert page.locator(ROWS).count() == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_texts_contrast_with_their_background(open_report: Open, scheme: Scheme) -> None:
     script = """() => [...document.querySelectorAll("main *, header *")].filter((element) =>
@@ -352,6 +364,7 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_colours_are_ordered_and_distinct_for_colour_blind_readers(
     open_report: Open, scheme: Scheme
@@ -381,6 +394,7 @@ def deuteranope_distance(one: list[int], other: list[int]) -> float:
     return math.hypot(*seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_narrow_window_shows_whole_maps_and_every_reason(
     open_report: Open, scheme: Scheme
@@ -418,6 +432,7 @@ def test_a_narrow_window_shows_whole_maps_and_every_reason(
         assert visible
 
 
+@pytest.mark.slow
 def test_the_theme_can_be_chosen(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector(MAP)
@@ -428,6 +443,7 @@ def test_the_theme_can_be_chosen(open_report: Open) -> None:
         assert sum(before[:3]) > sum(after[:3])
 
 
+@pytest.mark.slow
 def test_the_printed_page_is_light_and_flows(open_report: Open) -> None:
     with open_report(SAMPLE, at=f"#case={FAILED.case.id}") as page:
         page.wait_for_selector(MAP)

@@ -43,6 +43,11 @@ async def opens(url):
 asyncio.run(opens(sys.argv[1]))
 """
 
+on_both_databases = pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
+"""For tests that start processes: PostgreSQL's run with the slow tests."""
+
 
 def test_the_revisions_are_those_of_the_modules() -> None:
     scripts = Path(next(iter(opserve_server.store.__path__))) / "migrations"
@@ -63,6 +68,7 @@ async def test_migrations_make_the_tables_that_the_code_expects(url: str) -> Non
     await engine.dispose()
 
 
+@on_both_databases
 def test_processes_that_open_a_new_store_at_once_all_find_it(url: str) -> None:
     starting = [
         subprocess.Popen(
@@ -127,6 +133,7 @@ async def test_an_upgrade_that_fails_leaves_nothing(url: str) -> None:
     await engine.dispose()
 
 
+@on_both_databases
 async def test_a_store_that_is_up_to_date_is_opened_without_alembic(store: Store, url: str) -> None:
     assert await store.tenants.all() == []
     command = [sys.executable, "-c", OPENS_AT_ONCE, url]
