@@ -127,6 +127,7 @@ def test_the_commands_of_the_first_call_run(service: Addresses, tmp_path: Path) 
         assert np.load(tmp_path / output)["out"].tolist() == IMAGE
 
 
+@pytest.mark.slow
 @needs_curl
 def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Path) -> None:
     run_shell(on(service, "".join(blocks("docs/how-to/rest.md", "sh"))), tmp_path)

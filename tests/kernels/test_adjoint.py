@@ -28,7 +28,7 @@ from opserve_kernels.tensor import DataType
 
 Doubles = NDArray[np.float64]
 
-laws = settings(max_examples=100, deadline=None, derandomize=True)
+laws = settings(max_examples=50, deadline=None, derandomize=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +264,7 @@ def _result(sample: Sample, **given: Doubles) -> Doubles:
     return np.array(sample.outputs["res_tensor"].view(buffers["res_tensor"]), dtype=np.float64)
 
 
-@settings(laws, max_examples=60)
+@settings(laws, max_examples=30)
 @given(call=blocked())
 def test_tbe_gradients_are_adjoint_to_the_forward_convolution(call: Blocked) -> None:
     random = np.random.default_rng(sum(call.input_sizes) + sum(call.filter_sizes))

@@ -160,7 +160,7 @@ def deconvolutions(draw: st.DrawFn) -> Sample:
     )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(deconvolutions())
 def test_gradient_is_adjoint_to_the_deconvolution(sample: Sample) -> None:
     buffers = sample.buffers()

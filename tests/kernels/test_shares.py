@@ -148,7 +148,7 @@ def test_shares_in_any_order_are_within_the_bound(sample: Sample) -> None:
     assert np.all(call.guarded[-GUARD_BYTES:] == GUARD)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(sample=calls(), threads=st.integers(2, 5))
 def test_any_number_of_threads_computes_the_result_of_one(sample: Sample, threads: int) -> None:
     call = Prepared.of(sample, threads, options=PlanOptions())

@@ -179,9 +179,10 @@ def test_judged_results_are_stored_in_the_history(kept: Addresses, tmp_path: Pat
     ("options", "message"),
     [
         (("--opserve-history=a b",), "history: .*target does not accept 'a b'"),
-        (
+        pytest.param(
             ("--opserve-history=mine", "--opserve-server="),
             "needs a service: give --opserve-server too",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             ("--opserve-history=mine", "-p", "xdist", "-n2"),
@@ -217,7 +218,7 @@ plugin.service = reported
     ("target", "chosen", "profiles"),
     [
         pytest.param("client.conform.kernels:fold", CASES[0].id, "()", marks=pytest.mark.slow),
-        ("opserve", CASES[0].id, "{'ascend910b'}"),
+        pytest.param("opserve", CASES[0].id, "{'ascend910b'}", marks=pytest.mark.slow),
         ("client.conform.kernels:fold", f"{CASES[0].id} or mine", "None"),
     ],
 )

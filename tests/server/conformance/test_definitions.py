@@ -101,7 +101,7 @@ def read_or_refused(text: str) -> Case | InvalidArgument:
 
 
 @given(changed())
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_a_definition_is_a_case_that_can_be_judged_or_it_is_refused(text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
