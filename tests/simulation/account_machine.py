@@ -85,7 +85,7 @@ class AccountMachine(RuleBasedStateMachine):
         for upload in self.uploads:
             upload.task.cancel()
         while self.device.held:
-            self.device.held.pop().done.set_result(None)
+            self.device.end(self.device.held[-1])
             self.settle()
         self.do(self.service.stop())
         self.settle()
@@ -354,11 +354,7 @@ class AccountMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.device.held)
     @rule(fails=st.booleans())
     def the_device_ends_a_call(self, fails: bool) -> None:
-        held = self.device.held.pop(0)
-        if fails:
-            held.done.set_exception(KernelFailed("planted"))
-        else:
-            held.done.set_result(None)
+        self.device.end(self.device.held[0], KernelFailed("planted") if fails else None)
         self.settle()
 
     @precondition(lambda self: any(lease.buffers for lease in self.leases))

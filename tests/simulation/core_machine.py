@@ -58,7 +58,7 @@ class CoreMachine(RuleBasedStateMachine):
     @override
     def teardown(self) -> None:
         while self.device.held:
-            self.device.held.pop().done.set_result(None)
+            self.device.end(self.device.held[-1])
             self.settle()
         self.do(self.service.stop())
         self.loop.close()

@@ -1,9 +1,8 @@
 """The device interface of the core; opserve_server.pool.device implements it."""
 
-from collections.abc import Callable
 from typing import Protocol
 
-from opserve_server.pool.device import KernelTiming
+from opserve_server.pool.device import CallProgress
 from opserve_server.pool.messages import Flow, KernelCall
 from opserve_server.pool.slabs import Slab, SlabPool
 
@@ -58,19 +57,19 @@ class Device(Protocol):
         """Unmaps a slab in the worker."""
         ...
 
-    async def run(
-        self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]
-    ) -> KernelTiming:
-        """Runs a call to its end; calls of a flow run in the order of `run`.
+    def begin(self, call: KernelCall, *, flow: Flow, progress: CallProgress) -> int:
+        """Begins a call; calls of a flow run in the order of `begin`.
 
-        Device time of the call is reported to `used` in nanoseconds, whatever the outcome.
+        Args:
+            call: The call.
+            flow: The flow in which it runs.
+            progress: Receives its progress, after this method has returned.
 
-        Cancellation makes the worker stop the call at its next slice, or never begin it. The
-        cancellation completes when the worker has stopped or is dead: no byte of the call is
-        written afterwards.
-
-        Raises:
-            KernelFailed: The kernel raised.
-            WorkerDied: Two workers died during this call.
+        Returns:
+            Its number, for `stop_call`.
         """
+        ...
+
+    def stop_call(self, call_id: int) -> None:
+        """Ends a call with CallStopped at its next slice, or before it begins."""
         ...

@@ -1,15 +1,13 @@
 """Dispatch: selects the next call for a device, and bounds the calls of each tenant there."""
 
-import asyncio
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from typing import Protocol
 
 from opserve_server.core.accounts import Account
 from opserve_server.core.devices import Device
 from opserve_server.core.work import Entry, KernelRun
-from opserve_server.pool.device import KernelTiming
+from opserve_server.pool.device import CallOutcome
 from opserve_server.pool.fair_queue import FairQueue
 from opserve_server.pool.messages import Flow
 
@@ -25,10 +23,6 @@ _NEWEST_WEIGHT = 1 / 8
 TENANTS_AT_DEVICE = 64
 """Tenants among which a worker shares its time; other tenants wait until one has no call there."""
 _NS_PER_S = 1e9
-
-
-class CallStopped(Exception):
-    """The device stopped a call on request, or never began it."""
 
 
 class Source(Protocol):
@@ -53,7 +47,7 @@ class Source(Protocol):
         """Removes and returns its next call, which goes to the device."""
         ...
 
-    def end_call(self, entry: Entry, outcome: KernelTiming | Exception) -> None:
+    def end_call(self, entry: Entry, outcome: CallOutcome) -> None:
         """Handles the end of a call at the device."""
         ...
 
@@ -128,7 +122,7 @@ class Dispatcher:
         ] = {}  # administrators create tenants, so there are few
         self._flows = count(1)
         self._fair_queue = FairQueue[_TenantQueue]()
-        self._tasks: dict[Entry, asyncio.Task[KernelTiming]] = {}
+        self._at_device: dict[Entry, int] = {}
 
     def offer(self, source: Source) -> None:
         """Registers that a stream has a call."""
@@ -144,8 +138,8 @@ class Dispatcher:
         self._leave_if_idle(queue)
 
     def stop(self, entry: Entry) -> None:
-        """Requests, once, that the device stops a call; end_call follows when it has."""
-        self._tasks[entry].cancel()
+        """Requests that the device stops a call; end_call follows when it has."""
+        self._device.stop_call(self._at_device[entry])
 
     def _queue_of(self, source: Source) -> _TenantQueue:
         name = source.account.tenant.name
@@ -168,19 +162,9 @@ class Dispatcher:
             # Behind the tenant's other streams: they alternate call by call.
             if source.has_call:
                 queue.streams.add(source)
-            # In the context of the submitting call, so that logs and traces of the work belong to
-            # that call.
-            task = asyncio.create_task(
-                self._device.run(
-                    run.call,
-                    flow=Flow(queue.flow, source.account.tenant.weight),
-                    used=partial(self._charge, queue, source.account),
-                ),
-                name=f"stream {source.handle}",
-                context=entry.context,
-            )
-            self._tasks[entry] = task
-            task.add_done_callback(partial(self._end, queue, source, entry))
+            flow = Flow(queue.flow, source.account.tenant.weight)
+            progress = Progress(self, queue, source, entry)
+            self._at_device[entry] = self._device.begin(run.call, flow=flow, progress=progress)
 
     def _next(self) -> _TenantQueue | None:
         """The tenant whose call goes to the device now; None where the device has no capacity."""
@@ -195,31 +179,43 @@ class Dispatcher:
     def _admits_tenant(self) -> bool:
         return sum(queue.at_device > 0 for queue in self._fair_queue) < TENANTS_AT_DEVICE
 
-    def _charge(self, queue: _TenantQueue, account: Account, used_ns: int) -> None:
+    def charge(self, queue: _TenantQueue, account: Account, used_ns: int) -> None:
+        """Charges device time of a call to its tenant."""
         # Charged after the run: the time of a call is not known before.
         queue.call_ns += _NEWEST_WEIGHT * (used_ns - queue.call_ns)
         self._fair_queue.charge(queue, used_ns, weight=account.tenant.weight)
         account.used_device(self._device.profile, used_ns / _NS_PER_S)
 
-    def _end(
-        self, queue: _TenantQueue, source: Source, entry: Entry, task: asyncio.Task[KernelTiming]
-    ) -> None:
-        del self._tasks[entry]
+    def end(self, queue: _TenantQueue, source: Source, entry: Entry, outcome: CallOutcome) -> None:
+        """Handles the end of a call at the device."""
+        del self._at_device[entry]
         # Before end_call, which may offer the stream's next call.
         queue.at_device -= 1
-        if task.cancelled() and entry.stopped_by is None:
-            return  # not by `stop`: the event loop ends and cancels all tasks
-        source.end_call(entry, _outcome(task))
+        source.end_call(entry, outcome)
         self._leave_if_idle(queue)
         self._fill()
 
 
-def _outcome(task: asyncio.Task[KernelTiming]) -> KernelTiming | Exception:
-    # Device.run completes its cancellation only after the worker has stopped the call.
-    if task.cancelled():
-        return CallStopped()
-    error = task.exception()
-    if error is None:
-        return task.result()
-    assert isinstance(error, Exception), "what ends the process ends its event loop"
-    return error
+@dataclass(frozen=True, slots=True, eq=False)
+class Progress:
+    """The progress of a call at the device.
+
+    Attributes:
+        dispatcher: The dispatcher that sent it.
+        queue: The calls of its tenant.
+        source: Its stream.
+        entry: Its entry in the stream.
+    """
+
+    dispatcher: Dispatcher
+    queue: _TenantQueue
+    source: Source
+    entry: Entry
+
+    def used(self, used_ns: int) -> None:
+        """Charges device time."""
+        self.dispatcher.charge(self.queue, self.source.account, used_ns)
+
+    def ended(self, outcome: CallOutcome) -> None:
+        """Ends the call."""
+        self.dispatcher.end(self.queue, self.source, self.entry, outcome)

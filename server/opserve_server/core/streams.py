@@ -9,7 +9,7 @@ from typing import assert_never
 
 from opserve_kernels.status import AnyStatus, Status
 from opserve_server.core.accounts import Account, Reservation
-from opserve_server.core.dispatch import CallStopped, Dispatcher
+from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
     DeadlineMissed,
     ExecutionAborted,
@@ -19,7 +19,13 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.history import History, HistoryEntry, Outcome
 from opserve_server.core.work import Entry, KernelRun, Mark, Wait, Work
-from opserve_server.pool.device import KernelFailed, KernelTiming, WorkerDied
+from opserve_server.pool.device import (
+    CallOutcome,
+    CallStopped,
+    KernelFailed,
+    KernelTiming,
+    WorkerDied,
+)
 
 _NS_PER_S = 1e9
 
@@ -189,7 +195,7 @@ class Stream:
         self._at_device[entry] = run
         return entry, run
 
-    def end_call(self, entry: Entry, outcome: KernelTiming | Exception) -> None:
+    def end_call(self, entry: Entry, outcome: CallOutcome) -> None:
         """Handles the end of a call at the device."""
         run = self._at_device.pop(entry)
         match outcome:

@@ -2,17 +2,16 @@
 
 Slabs outlive workers, and kernels write only outputs and workspace. So calls in flight at the death
 of a worker are sent again to the next one and start anew. The death is attributed to the call that
-the worker ran; a call with two deaths fails. A cancelled call ends when its worker confirms it or
-is dead: from then on no process writes its bytes.
+the worker ran; a call with two deaths fails. A stopped call ends when its worker confirms it or is
+dead: from then on no process writes its bytes.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from opserve_server.pool.crash_page import CrashPage
 from opserve_server.pool.messages import (
@@ -23,6 +22,7 @@ from opserve_server.pool.messages import (
     Done,
     Failed,
     Flow,
+    FrameError,
     KernelCall,
     Message,
     OutOfMemory,
@@ -35,7 +35,6 @@ from opserve_server.pool.messages import (
 from opserve_server.pool.process import WorkerProcess
 from opserve_server.pool.slabs import Slab, SlabPool
 
-CALLS_IN_FLIGHT_LIMIT = 1024
 DEATHS_LIMIT = 2
 RESTART_DELAYS_S = (0.0, 0.1, 0.5, 2.0)
 STOP_TIMEOUT_S = 4.0
@@ -55,6 +54,10 @@ class WorkerDied(Exception):
     """A call cannot run: workers died during it, none can be started, or the device stopped."""
 
 
+class CallStopped(Exception):
+    """A call was stopped on request, or never began."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelTiming:
     """Times of a kernel.
@@ -70,7 +73,20 @@ class KernelTiming:
     kernel_ns: int
 
 
-_Failure = KernelFailed | WorkerDied
+_Failure = KernelFailed | WorkerDied | CallStopped | FrameError
+CallOutcome = KernelTiming | _Failure
+
+
+class CallProgress(Protocol):
+    """Receives the progress of a call."""
+
+    def used(self, used_ns: int) -> None:
+        """Device time of the call in nanoseconds, whatever its outcome; also of a dead worker."""
+        ...
+
+    def ended(self, outcome: CallOutcome) -> None:
+        """The end of the call: no process writes its bytes any more."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -79,16 +95,14 @@ class _Pending:
 
     Attributes:
         frame: Its frame for a worker.
-        used: Receives its device time, nanoseconds.
-        done: Its outcome.
+        progress: Receives its progress.
         sent: Whether a worker that may still write has received it.
         stop_error: Error with which it ends once it is stopped; None while it is to run.
         deaths: Workers that died during it.
     """
 
     frame: bytes
-    used: Callable[[int], None]
-    done: asyncio.Future[KernelTiming]
+    progress: CallProgress
     sent: bool = False
     stop_error: _Failure | None = None
     deaths: int = 0
@@ -137,7 +151,6 @@ class Device:
         self._time_limit_message = f"it ran longer than {call_time_limit_s:g} s"
         self._silence_limit_s = silence_limit_s
         self._call_ids = count(1)
-        self._slots = asyncio.Semaphore(CALLS_IN_FLIGHT_LIMIT)
         self._pending: dict[int, _Pending] = {}
         self._attached: dict[int, Slab] = {}
         self._worker: WorkerProcess | None = None
@@ -199,55 +212,51 @@ class Device:
         if self._attached.pop(slab.id, None) is not None and self._worker is not None:
             self._send(self._worker, encode(Detach(slab.id), self._operators))
 
-    async def run(
-        self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]
-    ) -> KernelTiming:
-        """Runs a call to its end.
-
-        Calls reach the worker in the order of `run`. Cancellation stops the call at its next slice,
-        or drops it, and completes when the worker has done so or is dead.
+    def begin(self, call: KernelCall, *, flow: Flow, progress: CallProgress) -> int:
+        """Begins a call; calls of a flow reach the worker in the order of `begin`.
 
         Args:
             call: The call.
             flow: The flow in which it runs, with its weight.
-            used: Receives its device time in nanoseconds, whatever its outcome; also the time of a
-                worker that died during it.
+            progress: Receives its progress, after this method has returned. A call may end with a
+                FrameError, as it does not fit a packet; with KernelFailed, as its kernel raised,
+                lacked memory or ran too long; or with WorkerDied, as two workers died during it,
+                none can be started, or the device is stopped.
 
-        Raises:
-            FrameError: The call does not fit a packet.
-            KernelFailed: The kernel raised, lacked memory or ran too long.
-            WorkerDied: Two workers died during it, none can be started, or the device is stopped.
+        Returns:
+            Its number, for `stop`.
         """
         call_id = next(self._call_ids)
-        frame = encode(Run(call_id, flow, call), self._operators)
-        # Bounds the frames in the socket's queue: a worker reads them only between slices.
-        async with self._slots:
-            if self._supervisor is None or self._supervisor.done() or self._stopping.done():
-                raise WorkerDied("the device is not started, or stopped")
-            if self._quarantined:
-                raise WorkerDied(NO_WORKER)
-            pending = _Pending(frame, used, asyncio.get_running_loop().create_future())
-            self._pending[call_id] = pending
-            if self._worker is not None:
-                self._send_call(self._worker, pending)
-            try:
-                return await pending.done
-            except asyncio.CancelledError:
-                if (
-                    not pending.done.cancelled()
-                ):  # it ended first, in the same iteration of the loop
-                    return pending.done.result()
-                self._stop_call(call_id)
-                await self._wait_for_end(call_id)
-                raise
+        try:
+            self._check_runs()
+            frame = encode(Run(call_id, flow, call), self._operators)
+        except (FrameError, WorkerDied) as error:
+            asyncio.get_running_loop().call_soon(progress.ended, error)
+            return call_id
+        pending = self._pending[call_id] = _Pending(frame, progress)
+        if self._worker is not None:
+            self._send_call(self._worker, pending)
+        return call_id
 
-    async def _wait_for_end(self, call_id: int) -> None:
-        """Waits until a stopped call writes no more, even if it is cancelled again."""
-        while (pending := self._pending.get(call_id)) is not None:
-            # The cancelled future cannot report the end, so a new one takes its place.
-            pending.done = asyncio.get_running_loop().create_future()
-            with suppress(asyncio.CancelledError, KernelFailed, WorkerDied):
-                await pending.done
+    def stop_call(self, call_id: int) -> None:
+        """Ends a call with CallStopped once its worker has stopped or dropped it, or is dead."""
+        pending = self._pending.get(call_id)
+        if pending is None:
+            return
+        pending.stop_error = CallStopped()
+        # No worker has it, so it ends now. Otherwise its end must wait for the worker, which may be
+        # writing.
+        if not pending.sent:
+            del self._pending[call_id]
+            asyncio.get_running_loop().call_soon(pending.progress.ended, pending.stop_error)
+        elif self._worker is not None:
+            self._send(self._worker, encode(Cancel(call_id), self._operators))
+
+    def _check_runs(self) -> None:
+        if self._supervisor is None or self._supervisor.done() or self._stopping.done():
+            raise WorkerDied("the device is not started, or stopped")
+        if self._quarantined:
+            raise WorkerDied(NO_WORKER)
 
     async def _supervise(self, started: asyncio.Future[None]) -> None:
         """Runs one worker after the other until the device is stopped; then no call waits."""
@@ -261,6 +270,7 @@ class Device:
             raise
         finally:
             self._worker = None
+            self._quarantined = True  # a call that ends may make its dispatcher begin the next
             self._fail_calls("the device is stopped")
 
     async def _replace_dead_workers(self, first: WorkerProcess) -> None:
@@ -364,20 +374,6 @@ class Device:
             log.exception("%s: worker %d cannot be reached and is killed", self.name, current.pid)
             current.kill()
 
-    def _stop_call(self, call_id: int) -> None:
-        """Ends a call: at once, or when its worker has stopped it or is dead."""
-        pending = self._pending.get(call_id)
-        if pending is None:
-            return
-        # The first reason counts: a call over its time limit may be cancelled as well.
-        pending.stop_error = pending.stop_error or KernelFailed("it was cancelled")
-        # No worker has it, so it ends at once. Otherwise its end must wait for the worker, which
-        # may be writing.
-        if not pending.sent:
-            self._end(call_id, pending.stop_error)
-        elif self._worker is not None:
-            self._send(self._worker, encode(Cancel(call_id), self._operators))
-
     def _settle_calls(self, crash_page: CrashPage) -> None:
         """Attributes a worker's death to the call that it ran, and ends calls that were stopped."""
         sent = {call_id: pending for call_id, pending in self._pending.items() if pending.sent}
@@ -394,7 +390,7 @@ class Device:
                 self._end(call_id, pending.stop_error)
 
     def _note_death(self, pending: _Pending, used_ns: int) -> None:
-        pending.used(used_ns)
+        pending.progress.used(used_ns)
         pending.deaths += 1
         if used_ns > self._call_time_limit_s * _NS_PER_S:
             pending.stop_error = pending.stop_error or KernelFailed(self._time_limit_message)
@@ -420,23 +416,20 @@ class Device:
             case TimedOut(call_id, used_ns):
                 self._end(call_id, KernelFailed(self._time_limit_message), used_ns)
             case Cancelled(call_id, used_ns):
-                stop_error = self._pending[call_id].stop_error
-                assert stop_error is not None, "a worker cancels only on request"
-                self._end(call_id, stop_error, used_ns)
+                self._end(call_id, CallStopped(), used_ns)
             case Pong():
                 pass
             case _:
                 raise AssertionError(f"a worker sent {message}")
 
-    def _end(self, call_id: int, outcome: KernelTiming | _Failure, used_ns: int = 0) -> None:
+    def _end(self, call_id: int, outcome: CallOutcome, used_ns: int = 0) -> None:
         pending = self._pending.pop(call_id)
         if used_ns:
-            pending.used(used_ns)
-        if not pending.done.done():  # a cancelled task cancels it
-            if isinstance(outcome, KernelTiming):
-                pending.done.set_result(outcome)
-            else:
-                pending.done.set_exception(outcome)
+            pending.progress.used(used_ns)
+        # Whatever its worker reported just before: its caller has given it up.
+        if isinstance(pending.stop_error, CallStopped):
+            outcome = pending.stop_error
+        pending.progress.ended(outcome)
 
 
 class Heartbeat:

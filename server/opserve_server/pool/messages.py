@@ -12,6 +12,7 @@ import socket
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from opserve_kernels.errors import rejection
@@ -336,6 +337,13 @@ class Channel:
         """
         if self._closed:
             return
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            # At the end of the iteration, after all frames of it.
+            self._loop.call_soon(self._flush)
+            # But for the first: the worker wakes up while this process goes on.
+            if fd is None and self._send_at_once(frame):
+                return
         last = self._packets[-1] if self._packets else None
         # Frames of one iteration of the loop leave in one packet. A descriptor needs a packet of
         # its own, since the worker takes it for the frame beside it.
@@ -346,10 +354,13 @@ class Channel:
         else:
             # A copy: the slab may be closed before the packet is sent.
             self._packets.append((bytearray(frame), [] if fd is None else [os.dup(fd)]))
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            # At the end of the iteration, after all frames of it.
-            self._loop.call_soon(self._flush)
+
+    def _send_at_once(self, frame: bytes) -> bool:
+        """Whether a frame was sent; one that cannot be is left to `_flush`."""
+        with suppress(OSError):
+            self._end.send(frame)
+            return True
+        return False
 
     def drain(self) -> None:
         """Handles all messages that the worker has sent so far."""

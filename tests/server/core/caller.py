@@ -12,6 +12,7 @@ from opserve_server.core import results
 from opserve_server.core.errors import OpserveError
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.service import Service
+from opserve_server.pool.device import KernelFailed, WorkerDied
 from server.core import every_command as c
 from server.core.fakes import KIB, FakeDevice, make_service
 
@@ -84,7 +85,7 @@ class Caller:
         await self.service.submit(LOCAL, self.name, commands)
         await asyncio.sleep(1)
 
-    async def finish(self, failure: Exception | None = None) -> int:
+    async def finish(self, failure: KernelFailed | WorkerDied | None = None) -> int:
         """Ends the call that the device has had longest; the stream of it."""
         held = self.device.held[0]
         self.device.finish(held, failure)

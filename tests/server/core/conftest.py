@@ -22,8 +22,8 @@ async def caller() -> AsyncIterator[Caller]:
     await caller.open()
     yield caller
     caller.device.auto = True
-    for held in caller.device.held:
-        held.done.set_result(None)
+    for held in list(caller.device.held):
+        caller.device.end(held)
     await caller.service.stop()
     assert caller.device.slabs.free_bytes == caller.device.memory_bytes, "memory is lost"
     caller.device.slabs.close()

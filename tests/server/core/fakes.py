@@ -1,12 +1,18 @@
 """A device whose calls the test finishes, and a service on it."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from opserve_server.core.dispatch import Progress
 from opserve_server.core.limits import Limits
 from opserve_server.core.service import Service
-from opserve_server.pool.device import KernelTiming
+from opserve_server.pool.device import (
+    CallProgress,
+    CallStopped,
+    KernelFailed,
+    KernelTiming,
+    WorkerDied,
+)
 from opserve_server.pool.messages import Flow, KernelCall
 from opserve_server.pool.slabs import Slab, SlabPool
 
@@ -52,15 +58,21 @@ class HeldCall:
     Attributes:
         stream: Handle of the stream that runs it.
         call: What runs.
-        done: Set by the test.
+        call_id: Its number.
+        progress: Receives its end.
         before: Bytes of its regions when it started.
-        stopping: Whether the device was ordered to stop it, which it does when `done` is set.
+        loop: The event loop of its service.
+        start_ns: When it began, nanoseconds of the loop's clock.
+        stopping: Whether the device was ordered to stop it, which it does when it is finished.
     """
 
     stream: int
     call: KernelCall
-    done: "asyncio.Future[None]"
+    call_id: int
+    progress: CallProgress
     before: list[bytes]
+    loop: asyncio.AbstractEventLoop
+    start_ns: int
     stopping: bool = False
 
 
@@ -95,50 +107,40 @@ class FakeDevice:
     def detach(self, slab: Slab) -> None:
         self.attached.pop(slab.id, None)
 
-    async def run(
-        self, call: KernelCall, *, flow: Flow, used: Callable[[int], None]
-    ) -> KernelTiming:
+    def begin(self, call: KernelCall, *, flow: Flow, progress: CallProgress) -> int:
         del flow
         self.calls.append(call)
+        call_id, loop = len(self.calls), asyncio.get_running_loop()
         self._check_workspace(call)
-        start_ns = self._now_ns()
-        if not self.auto:
-            task = asyncio.current_task()
-            assert task is not None
-            stream = int(task.get_name().removeprefix("stream "))
-            done = asyncio.get_running_loop().create_future()
-            held = HeldCall(stream, call, done, self._bytes(call))
+        if self.auto:
+            now_ns = round(loop.time() * 1e9)
+            loop.call_soon(progress.ended, KernelTiming(now_ns, now_ns, 0))
+        else:
+            assert isinstance(progress, Progress)
+            stream = progress.source.handle
+            before, start_ns = self._bytes(call), round(loop.time() * 1e9)
+            held = HeldCall(stream, call, call_id, progress, before, loop, start_ns)
             self.held.append(held)
-            try:
-                await self._end_of(held)
-            finally:
-                used(self.takes_ns)
-        end_ns = self._now_ns()
-        return KernelTiming(start_ns, end_ns, end_ns - start_ns)
+        return call_id
 
-    async def _end_of(self, held: HeldCall) -> None:
-        try:
-            await asyncio.wait([held.done])
-        except asyncio.CancelledError:
-            if not held.done.done():
-                held.stopping = True
-                await asyncio.wait([held.done])
-                held.done.result()
-                raise
-        held.done.result()
+    def stop_call(self, call_id: int) -> None:
+        for held in self.held:
+            held.stopping |= held.call_id == call_id
 
-    def _now_ns(self) -> int:
-        return round(asyncio.get_running_loop().time() * 1e9)
-
-    def finish(self, held: HeldCall, failure: Exception | None = None) -> None:
+    def finish(self, held: HeldCall, failure: KernelFailed | WorkerDied | None = None) -> None:
         """Ends a held call with success or a failure; no other call may have touched its memory."""
         self._check_workspace(held.call)
         assert self._bytes(held.call) == held.before, "memory of a running call was handed out"
+        self.end(held, failure)
+
+    def end(self, held: HeldCall, failure: KernelFailed | WorkerDied | None = None) -> None:
+        """Ends a held call as `finish` does, and checks nothing."""
         self.held.remove(held)
-        if failure is None:
-            held.done.set_result(None)
-        else:
-            held.done.set_exception(failure)
+        now_ns = round(held.loop.time() * 1e9)
+        timing = KernelTiming(held.start_ns, now_ns, now_ns - held.start_ns)
+        outcome = failure or (CallStopped() if held.stopping else timing)
+        held.progress.used(self.takes_ns)
+        held.loop.call_soon(held.progress.ended, outcome)
 
     def _check_workspace(self, call: KernelCall) -> None:
         hidden = call.workspace is None or not self.attached[call.workspace.slab].mapped

@@ -29,6 +29,7 @@ async def test_an_exposed_buffer_is_where_the_session_reads_and_writes(caller: C
 
 
 async def test_a_workspace_that_a_client_maps_is_replaced(caller: Caller) -> None:
+    caller.device.auto = True
     planned = await caller.plan()
     workspace = await caller.buffer(planned.workspace_size)
     found = map_buffer(caller, workspace)
@@ -37,9 +38,7 @@ async def test_a_workspace_that_a_client_maps_is_replaced(caller: Caller) -> Non
     command = c.Execute(executor=planned.executor, workspace=workspace)
     for _ in range(2):
         await caller.run(command)
-    synchronized = caller.run(c.SynchronizeStream())
-    caller.device.auto = True
-    await synchronized
+    await caller.run(c.SynchronizeStream())
     first, second = (call.workspace for call in caller.device.calls)
     assert first is not None
     assert first == second, "calls that share a workspace share what replaces it"

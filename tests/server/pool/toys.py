@@ -11,7 +11,7 @@ from pathlib import Path
 
 from opserve_kernels.registry import kernels_of
 from opserve_kernels.stages import ALWAYS
-from opserve_server.pool.device import Device, KernelTiming
+from opserve_server.pool.device import CallOutcome, CallStopped, Device, KernelTiming
 from opserve_server.pool.messages import Flow, KernelCall, Region
 from opserve_server.pool.process import preload
 from opserve_server.pool.slabs import Slab
@@ -64,7 +64,38 @@ async def run(
     flow: Flow = ALONE,
     used: Callable[[int], None] = lambda _: None,
 ) -> KernelTiming:
-    return await device.run(call, flow=flow, used=used)
+    """Runs a call to its end; a cancellation stops it and completes when it has ended."""
+    progress = Progress(used)
+    call_id = device.begin(call, flow=flow, progress=progress)
+    stopped = False
+    while not progress.end.done():
+        try:
+            await asyncio.wait([progress.end])
+        except asyncio.CancelledError:
+            stopped = True
+            device.stop_call(call_id)
+    try:
+        return progress.end.result()
+    except CallStopped:
+        assert stopped, "nobody asked for it"
+        raise asyncio.CancelledError from None
+
+
+class Progress:
+    """The progress of a call, whose end is a future."""
+
+    def __init__(self, used: Callable[[int], None] = lambda _: None) -> None:
+        self._used = used
+        self.end: asyncio.Future[KernelTiming] = asyncio.get_running_loop().create_future()
+
+    def used(self, used_ns: int) -> None:
+        self._used(used_ns)
+
+    def ended(self, outcome: CallOutcome) -> None:
+        if isinstance(outcome, KernelTiming):
+            self.end.set_result(outcome)
+        else:
+            self.end.set_exception(outcome)
 
 
 def open_descriptors() -> Counter[str]:

@@ -43,8 +43,8 @@ async def core(device: FakeDevice) -> AsyncIterator[Service]:
     made = make_service(device, replace(limits, uploads_bytes_limit=2**20))
     yield made
     device.auto = True
-    for held in device.held:
-        held.done.set_result(None)
+    for held in list(device.held):
+        device.end(held)
     await made.stop()
     assert device.slabs.free_bytes == device.memory_bytes
     device.slabs.close()
