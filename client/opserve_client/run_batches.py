@@ -1,34 +1,36 @@
-"""Batches of session.run: a call's tensors and commands, and the commands that free its objects."""
+"""Requests of session.run: a whole call, or batches with the commands that free its objects."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import Message
 
-from opserve.v1.command_service_pb2 import Command, CommandResult, SubmitRequest
-from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest, WriteRequest
+from opserve.v1.command_service_pb2 import Command, CommandResult
+from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest
 from opserve.v1.operator_service_pb2 import (
     DestroyExecutorRequest,
     ExecuteRequest,
+    RunRequest,
+    RunResponse,
     SetTensorBufferRequest,
+    TensorData,
 )
 from opserve.v1.stream_service_pb2 import SynchronizeStreamRequest
 from opserve_client.data_types import DTypeLike, data_type_of, is_dtype_like
 from opserve_client.errors import OpserveError, error_from_result
-from opserve_client.handles import Handles, choose_handle, next_handle
+from opserve_client.handles import Handles, next_handle
 from opserve_client.operators import (
     OperatorCall,
     get_workspace_size_request,
     infer_outputs,
-    operator_name,
     tensor_fields,
 )
 from opserve_client.tensors import (
     Array,
     DeviceTensor,
     TensorSpec,
+    elements_of,
     span_bytes,
     spec_of,
     start_bytes,
@@ -37,7 +39,7 @@ from opserve_kernels.array_like import as_array, bytes_of
 from opserve_kernels.tensor import BYTES_MAXIMUM, DataType
 
 SMALL_BYTES = 64 * 2**10
-"""Most bytes of tensors, both ways, of a call that runs in one Submit."""
+"""Most bytes of tensors, both ways, of a call that takes one round trip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,116 +141,33 @@ def _can_be_made(spec: TensorSpec) -> bool:
     )
 
 
-def whole_call(prepared: Prepared, last: Handles) -> list[Command]:
-    """Builds one batch for the whole call, with handles above the last ones; frees its objects."""
-    buffers = {
-        part.name: next_handle("buffer", last.buffer, ahead=n)
-        for n, part in enumerate(prepared.parts, start=1)
-    }
-    workspace = next_handle("buffer", last.buffer, ahead=1 + len(buffers))
-    executor = next_handle("executor", last.executor)
-    placed = prepared.placed(buffers)
-    commands = [Command(allocate=part.allocate) for part in prepared.parts]
-    commands += [
-        Command(write=WriteRequest(buffer=buffers[part.name], data=bytes(part.data)))
-        for part in prepared.parts
-        if part.data
-    ]
-    commands += plan_and_allocate(prepared, placed, executor=executor)
-    commands += execute_and_wait(executor=executor, workspace=workspace)
-    commands += [
-        Command(read=read_request(placed[name]))
-        for name in prepared.results
-        if span_bytes(placed[name])
-    ]
-    made = [*buffers.values(), workspace]
-    return commands + [Command(free=FreeRequest(buffer=buffer)) for buffer in made]
-
-
 class WholeCall:
-    """The batch of a whole call, for calls of one shape: it is built once, and changed for each.
+    """The request of a whole call, for calls of one shape: all of it but the elements of arrays.
 
     Args:
         prepared: A call of the shape.
-
-    Attributes:
-        request: The batch, whose handles and bytes `begin` sets.
-        outputs: Tensors to read back.
     """
 
     def __init__(self, prepared: Prepared) -> None:
-        self.request = SubmitRequest(commands=whole_call(prepared, Handles()))
-        last = Handles()
-        for command in self.request.commands:
-            last = choose_handle(command, last)
-        self.outputs = prepared.results
-        self._made = len(prepared.parts) + 1
-        self._writes = [
-            (part.name, command.write)
-            for part, command in zip(
-                (part for part in prepared.parts if part.data),
-                (command for command in self.request.commands if command.HasField("write")),
-                strict=True,
-            )
+        self._plan = get_workspace_size_request(prepared.call, prepared.placed({}))
+        self._inputs = [(part.index, part.name) for part in prepared.parts if part.data]
+        indices = {name: index for index, name in enumerate(tensor_fields(prepared.call))}
+        self._outputs = [(indices[name], name, spec) for name, spec in prepared.results.items()]
+
+    def request(self, call: OperatorCall[Any], session: str) -> RunRequest:
+        """Builds the request of a call of the shape."""
+        inputs = [
+            TensorData(index=index, data=bytes(bytes_of(as_array(getattr(call, name)))))
+            for index, name in self._inputs
         ]
-        names = {part.name for part in prepared.parts}
-        self._buffers, self._executors = _places(self.request.commands, names, prepared)
+        return RunRequest(session=session, plan=self._plan, inputs=inputs)
 
-    def begin(self, call: OperatorCall[Any], session: str, last: Handles) -> Handles:
-        """Sets the batch for a call of the shape, with handles above the last ones.
-
-        Returns:
-            The new last handles.
-        """
-        self.request.session = session
-        self.request.ClearField("request_id")
-        used = replace(
-            last,
-            buffer=next_handle("buffer", last.buffer, ahead=self._made),
-            executor=next_handle("executor", last.executor),
-        )
-        for message, name, ahead in self._buffers:
-            setattr(message, name, last.buffer + ahead)
-        for message, name, ahead in self._executors:
-            setattr(message, name, last.executor + ahead)
-        for name, write in self._writes:
-            write.data = bytes(bytes_of(as_array(getattr(call, name))))
-        return used
-
-
-_Place = tuple[Message, str, int]
-"""A message, its field with a handle, and the number of the handle above the last one."""
-
-
-def _places(
-    commands: Iterable[Command], names: Collection[str], prepared: Prepared
-) -> tuple[list[_Place], list[_Place]]:
-    """Returns the places of handles of buffers and executors in a batch that began at no handle."""
-    buffers: list[_Place] = []
-    executors: list[_Place] = []
-    reads = (name for name, spec in prepared.results.items() if span_bytes(spec))
-    for command in commands:
-        name = command.WhichOneof("command")
-        assert name is not None, "each command is one"
-        inner: Message = getattr(command, name)
-        if name == "get_workspace_size":
-            arguments = getattr(inner, operator_name(prepared.call))
-            buffers += [_place(getattr(arguments, tensor), "buffer") for tensor in names]
-        elif name != "read" or next(reads) in names:
-            buffers += [_place(inner, field) for field in _BUFFERS if _has(inner, field)]
-        executors += [_place(inner, field) for field in _EXECUTORS if _has(inner, field)]
-    return buffers, executors
-
-
-_BUFFERS, _EXECUTORS = ("buffer", "workspace"), ("executor", "workspace_of")
-
-
-def _has(message: Message, field: str) -> bool:
-    return field in message.DESCRIPTOR.fields_by_name and bool(getattr(message, field))
-
-
-def _place(message: Message, field: str) -> _Place:
-    return message, field, getattr(message, field)
+    def outputs(self, answer: RunResponse) -> dict[str, Array]:
+        """Returns the outputs by name."""
+        found = {output.index: output.data for output in answer.outputs}
+        return {
+            name: elements_of(spec, bytearray(found[index])) for index, name, spec in self._outputs
+        }
 
 
 def planned_call(prepared: Prepared, last: Handles) -> list[Command]:

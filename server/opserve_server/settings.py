@@ -212,7 +212,7 @@ class Settings(BaseSettings):
     executors_limit: Count = 4096
     """Live executors of one session."""
     plans_limit: Count = 128
-    """Plans kept by one session, so that an equal call is not planned again."""
+    """Plans kept for one tenant and profile, so that an equal call is not planned again."""
     streams_limit: Count = 64
     """Live streams of one session."""
     events_limit: Count = 4096
@@ -228,7 +228,8 @@ class Settings(BaseSettings):
     inline_bytes_limit: Bytes = 64 * _KIB
     """Data of one Write or Read inside a Submit, bytes; over REST at most 140 KiB."""
     submit_bytes_limit: Bytes = _MIB
-    """Data of all Writes and Reads of one Submit, bytes."""
+    """Data of all Writes and Reads of one Submit, and of all tensors and of all outputs of one Run,
+    bytes."""
     chunk_bytes: Annotated[Bytes, Field(ge=256 * _KIB)] = 256 * _KIB
     """Largest chunk of a stream of bytes over gRPC, and piece in which a buffer is read over REST,
     bytes; a larger one delays other calls, and clients send chunks of 256 KiB."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from client.fake_service import FakeService
-from client.samples import convolution
+from client.samples import convolution, numbers
 from opserve.v1.command_service_pb2 import Command
 from opserve.v1.conformance_service_pb2 import (
     ReportRunRequest,
@@ -98,7 +98,7 @@ class DawdlingTransport(AsyncTransport):
 
 async def use(session: AsyncSession) -> None:
     """Makes handles through each entry point."""
-    await session.run(convolution())
+    await session.run(convolution(input=numbers(2, 3, 100, 100)))
     await session.allocate(8)
     await session.create_stream()
     await session.create_event()

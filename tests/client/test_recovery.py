@@ -165,7 +165,7 @@ def test_conform_ends_with_its_session_that_was_released(client: Client, fake: F
 def test_a_service_that_stays_away_is_given_up_after_the_time_of_recovery(
     session: Session, fake: FakeService, pauses: list[float]
 ) -> None:
-    fake.failures["Submit"] = [refusal(507901, "service", "away") for _ in range(1000)]
+    fake.failures["Run"] = [refusal(507901, "service", "away") for _ in range(1000)]
     with pytest.raises(ServiceUnreachable):
         session.run(convolution())
     between_calls = [pause for place, pause in enumerate(pauses, 1) if not place % 3]
@@ -177,7 +177,7 @@ def test_a_call_that_is_refused_is_not_repeated(session: Session, fake: FakeServ
     fake.failures["get_workspace_size"] = [refusal(161002, "groups", 3)]
     with pytest.raises(OpserveError, match="161002"):
         session.run(convolution())
-    assert fake.commands.count("get_workspace_size") == 1
+    assert fake.calls.count("Run") == 1
 
 
 async def test_calls_that_run_at_once_open_one_session_again(fake: FakeService) -> None:

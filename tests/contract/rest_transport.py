@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import httpx2
+from google.protobuf.json_format import MessageToJson, Parse
 from google.protobuf.message import Message
 from typing_extensions import override
 
@@ -25,9 +26,17 @@ from opserve_client.operators import OPERATORS
 from opserve_client.transports import AsyncTransport
 from opserve_client.wire.chunks import joined
 from opserve_client.wire.conformance_methods import REPORT_RUN, ArchiveT
-from opserve_client.wire.http_errors import from_route
+from opserve_client.wire.http_errors import from_connect, from_route
 from opserve_client.wire.json_messages import Json, from_json, to_json
-from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import (
+    READ,
+    RUN,
+    WATCH_STREAM,
+    WRITE,
+    Method,
+    RequestT,
+    ResponseT,
+)
 from opserve_client.wire.rest_routes import verify_request
 from opserve_client.wire.trace_context import trace_headers
 from opserve_server.rest_api.app import ROUTES
@@ -57,6 +66,8 @@ class RestTransport(AsyncTransport):
     async def call(
         self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
     ) -> ResponseT:
+        if method.rpc == RUN.rpc:
+            return await self._in_json(method, request, timeout_s=timeout_s)
         content = await self._answer(method, request, timeout_s=timeout_s)
         response = from_json(json.loads(content) if content else {}, method.response)
         if isinstance(request, SubmitRequest) and isinstance(response, SubmitResponse):
@@ -126,6 +137,19 @@ class RestTransport(AsyncTransport):
     @override
     async def close(self) -> None:
         await self._http.aclose()
+
+    async def _in_json(
+        self, method: Method[RequestT, ResponseT], request: RequestT, *, timeout_s: float
+    ) -> ResponseT:
+        """A call without a REST route, in JSON over the Connect protocol."""
+        headers = {"content-type": "application/json", **trace_headers()}
+        body = MessageToJson(request, preserving_proto_field_name=True)
+        answer = await self._http.post(
+            method.path, content=body, headers=headers, timeout=timeout_s
+        )
+        if answer.is_error:
+            raise from_connect(answer.status_code, answer.content, address=self._address)
+        return Parse(answer.content, method.response())
 
     async def _answer(
         self, method: Method[Any, Any], request: Message, *, timeout_s: float, **sent: Any

@@ -150,7 +150,8 @@ def request_in(rpc: MethodDescriptor, session: str) -> Message | None:
     """A request that names a session; None where none can."""
     if "session" not in rpc.input_type.fields_by_name:
         return None
-    fields: dict[str, Any] = {"session": session, "level": 1, "mode": 1, "im2col_backward": {}}
+    call: dict[str, Any] = {"im2col_backward": {}}
+    fields: dict[str, Any] = {"session": session, "level": 1, "mode": 1, "plan": call, **call}
     there = {name: fields[name] for name in fields if name in rpc.input_type.fields_by_name}
     made: Any = message_factory.GetMessageClass(rpc.input_type)
     request: Message = made(**there)

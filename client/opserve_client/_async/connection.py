@@ -50,11 +50,11 @@ _SLOWEST_BYTES_PER_S = 2**20
 """Transfer rate that time limits of bulk bytes assume."""
 
 
-class _RetrySafe(Protocol):
+class _Identified(Protocol):
     request_id: str
 
 
-def _is_retry_safe(request: object) -> TypeIs[_RetrySafe]:
+def _has_request_id(request: object) -> TypeIs[_Identified]:
     """Reads the descriptor: since Python 3.12, isinstance finds no field of a message."""
     return isinstance(request, Message) and "request_id" in request.DESCRIPTOR.fields_by_name
 
@@ -84,13 +84,14 @@ class AsyncConnection:
         self.closed = False
 
     async def call(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
-        """Makes a call; retries it, if its message has a request id, on a transient error.
+        """Makes a call; retries it on a transient error if it may run twice or has a request id.
 
         All attempts carry the same id: the id of the request, or a new one.
         """
-        if not _is_retry_safe(request):
+        if _has_request_id(request):
+            request.request_id = request.request_id or token_hex(16)
+        elif not method.repeatable:
             return await self._call_once(method, request)
-        request.request_id = request.request_id or token_hex(16)
         for attempt in range(1, ATTEMPTS):
             try:
                 return await self._call_once(method, request)

@@ -1,14 +1,13 @@
 """session.run: a whole call, from arrays to arrays."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.call_shapes import remember, shape_of
 from opserve_client.errors import OpserveError
 from opserve_client.operators import OperatorCall, ResultT_co, check_owners, plain
-from opserve_client.rule_warnings import warn_of_results
+from opserve_client.rule_warnings import warn_of, warn_of_results
 from opserve_client.run_batches import (
     SMALL_BYTES,
     DeviceObjects,
@@ -20,26 +19,31 @@ from opserve_client.run_batches import (
     prepare,
     read_request,
 )
-from opserve_client.tensors import Array, elements_of, span_bytes
+from opserve_client.tensors import Array, elements_of
+from opserve_client.wire.methods import RUN
 
 
 async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> ResultT_co:
     """Runs a call on the default stream, and frees all objects it created, also after a failure."""
     check_owners(call, calls)
-    made, shape = DeviceObjects(), shape_of(call)
+    shape = shape_of(call)
     whole = None if shape is None else calls.whole_calls.get(shape)
+    if whole is None:
+        call = plain(call)
+        prepared = prepare(call)
+        if prepared.size_bytes > SMALL_BYTES:
+            return call.result(await _run_and_free(calls, prepared))
+        whole = WholeCall(prepared)
+        remember(calls.whole_calls, shape, whole)
+    answer = await calls.call(RUN, whole.request(call, calls.session))
+    warn_of(answer.warnings)
+    return call.result(whole.outputs(answer))
+
+
+async def _run_and_free(calls: AsyncSessionCalls, prepared: Prepared) -> Mapping[str, Array]:
+    made = DeviceObjects()
     try:
-        if whole is not None:
-            outputs = await _run_in_one_batch(calls, whole, call, made)
-        else:
-            call = plain(call)
-            prepared = prepare(call)
-            if prepared.size_bytes <= SMALL_BYTES:
-                whole = WholeCall(prepared)
-                outputs = await _run_in_one_batch(calls, whole, call, made)
-                remember(calls.whole_calls, shape, whole)
-            else:
-                outputs = await _run_in_steps(calls, prepared, made)
+        outputs = await _run_in_steps(calls, prepared, made)
     except BaseException as error:
         try:
             await _free(calls, made)
@@ -47,23 +51,7 @@ async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> Resul
             error.add_note(f"Objects of the call are freed with the session: {second}")
         raise
     await _free(calls, made)
-    return call.result(outputs)
-
-
-async def _run_in_one_batch(
-    calls: AsyncSessionCalls, whole: WholeCall, call: OperatorCall[Any], made: DeviceObjects
-) -> Mapping[str, Array]:
-    results = await calls.submit_whole(whole, call, made)
-    warn_of_results(results)
-    error = first_error(results)
-    # The last command frees the workspace. A call without one fails there, after all its outputs.
-    if error and len(results) < len(whole.request.commands):
-        raise error
-    read = iter([result.read.data for result in results if result.HasField("read")])
-    return {
-        name: elements_of(spec, bytearray(next(read) if span_bytes(spec) else b""))
-        for name, spec in whole.outputs.items()
-    }
+    return outputs
 
 
 async def _run_in_steps(

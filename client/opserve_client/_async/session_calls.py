@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -19,9 +19,8 @@ from opserve_client.errors import (
     not_mappable,
 )
 from opserve_client.handles import Handles, choose_handle
-from opserve_client.operators import OperatorCall
 from opserve_client.recovery import RecordingLoss
-from opserve_client.run_batches import DeviceObjects, WholeCall
+from opserve_client.run_batches import WholeCall
 from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
 from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
@@ -51,7 +50,7 @@ class AsyncSessionCalls:
 
     Attributes:
         requests: Requests of phase one by the shapes of their calls.
-        whole_calls: Batches of whole calls by the shapes of the calls.
+        whole_calls: Requests of whole calls by their shapes.
         lost: The error of the first call that found the session gone.
     """
 
@@ -112,23 +111,6 @@ class AsyncSessionCalls:
             for command in commands:
                 self.last = choose_handle(command, self.last)
             return commands, await self.send(commands)
-
-    async def submit_whole(
-        self, whole: WholeCall, call: OperatorCall[Any], made: DeviceObjects
-    ) -> list[CommandResult]:
-        """Sends the batch of a whole call, whose message calls of its shape share.
-
-        Args:
-            whole: The batch.
-            call: The call.
-            made: Gets the objects that a failed batch leaves behind.
-        """
-        async with self._lock:
-            self.last = whole.begin(call, self.session, self.last)
-            results = list((await self.call(SUBMIT, whole.request)).results)
-            if len(results) < len(whole.request.commands):
-                made.update(whole.request.commands, results)
-            return results
 
     async def send(self, commands: Sequence[Command]) -> list[CommandResult]:
         """Sends a batch that creates no handle."""

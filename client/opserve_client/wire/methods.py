@@ -25,12 +25,14 @@ class Method(Generic[RequestT, ResponseT]):
         rpc: Service and method of package opserve.v1.
         request: Request message.
         response: Response message.
+        repeatable: Whether a second execution changes nothing, so that a retry needs no request id.
         path: The path of the RPC.
     """
 
     rpc: str
     request: type[RequestT]
     response: type[ResponseT]
+    repeatable: bool = False
     path: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,6 +144,12 @@ DESTROY_EXECUTOR = Method(
     operator.DestroyExecutorRequest,
     operator.DestroyExecutorResponse,
 )
+RUN = Method(
+    "OperatorService/Run",
+    operator.RunRequest,
+    operator.RunResponse,
+    repeatable=True,
+)
 CREATE_STREAM = Method(
     "StreamService/CreateStream",
     stream.CreateStreamRequest,
@@ -240,6 +248,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     SET_REPEATABLE,
     SET_TENSOR_BUFFER,
     DESTROY_EXECUTOR,
+    RUN,
     CREATE_STREAM,
     DESTROY_STREAM,
     SYNCHRONIZE_STREAM,

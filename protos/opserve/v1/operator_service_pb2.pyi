@@ -13,6 +13,7 @@ from opserve.v1 import convolution_backward_pb2 as _convolution_backward_pb2
 from opserve.v1 import deconv_grad_filter_pb2 as _deconv_grad_filter_pb2
 from opserve.v1 import im2col_backward_pb2 as _im2col_backward_pb2
 from opserve.v1 import operator_description_pb2 as _operator_description_pb2
+from opserve.v1 import session_service_pb2 as _session_service_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -386,3 +387,95 @@ class DestroyExecutorResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DestroyExecutorResponse: _TypeAlias = DestroyExecutorResponse  # noqa: Y015
+
+@_typing.final
+class RunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    OPEN_FIELD_NUMBER: _builtins.int
+    session: _builtins.str
+    """A session. Empty with `open`."""
+    @_builtins.property
+    def plan(self) -> Global___GetWorkspaceSizeRequest:
+        """Phase one of the call; its session, executor and request_id stay empty. A tensor without a buffer gets memory for
+        this call alone.
+        """
+
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorData]:
+        """The elements of each input without a buffer. An empty tensor needs none."""
+
+    @_builtins.property
+    def open(self) -> _session_service_pb2.OpenSessionRequest:
+        """In place of a session: one for this call alone. Its request_id and tell_after_s stay empty."""
+
+    def __init__(
+        self,
+        *,
+        session: _builtins.str = ...,
+        plan: Global___GetWorkspaceSizeRequest | None = ...,
+        inputs: _abc.Iterable[Global___TensorData] | None = ...,
+        open: _session_service_pb2.OpenSessionRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["open", b"open", "plan", b"plan"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "open", b"open", "plan", b"plan", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunRequest: _TypeAlias = RunRequest  # noqa: Y015
+
+@_typing.final
+class TensorData(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Index of the tensor among the operator's tensor arguments, outputs included, from 0."""
+    data: _builtins.bytes
+    """Bytes from its first element to its last."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "index", b"index"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TensorData: _TypeAlias = TensorData  # noqa: Y015
+
+@_typing.final
+class RunResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___TensorData]:
+        """The elements of each output that the call has."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuleWarning]:
+        """Broken rules of the vendor's page, in a session whose documented_rules are "warn"."""
+
+    def __init__(
+        self,
+        *,
+        outputs: _abc.Iterable[Global___TensorData] | None = ...,
+        warnings: _abc.Iterable[Global___RuleWarning] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outputs", b"outputs", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunResponse: _TypeAlias = RunResponse  # noqa: Y015

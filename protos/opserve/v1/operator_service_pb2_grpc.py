@@ -65,6 +65,11 @@ class OperatorServiceStub(object):
                 request_serializer=opserve_dot_v1_dot_operator__service__pb2.DestroyExecutorRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_operator__service__pb2.DestroyExecutorResponse.FromString,
                 _registered_method=True)
+        self.Run = channel.unary_unary(
+                '/opserve.v1.OperatorService/Run',
+                request_serializer=opserve_dot_v1_dot_operator__service__pb2.RunRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_operator__service__pb2.RunResponse.FromString,
+                _registered_method=True)
 
 
 class OperatorServiceServicer(object):
@@ -121,6 +126,16 @@ class OperatorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Run(self, request, context):
+        """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
+        leaves nothing behind, and may be repeated.
+        Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
+        RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -153,6 +168,11 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.DestroyExecutor,
                     request_deserializer=opserve_dot_v1_dot_operator__service__pb2.DestroyExecutorRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_operator__service__pb2.DestroyExecutorResponse.SerializeToString,
+            ),
+            'Run': grpc.unary_unary_rpc_method_handler(
+                    servicer.Run,
+                    request_deserializer=opserve_dot_v1_dot_operator__service__pb2.RunRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_operator__service__pb2.RunResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -318,6 +338,33 @@ class OperatorService(object):
             '/opserve.v1.OperatorService/DestroyExecutor',
             opserve_dot_v1_dot_operator__service__pb2.DestroyExecutorRequest.SerializeToString,
             opserve_dot_v1_dot_operator__service__pb2.DestroyExecutorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Run(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.OperatorService/Run',
+            opserve_dot_v1_dot_operator__service__pb2.RunRequest.SerializeToString,
+            opserve_dot_v1_dot_operator__service__pb2.RunResponse.FromString,
             options,
             channel_credentials,
             insecure,

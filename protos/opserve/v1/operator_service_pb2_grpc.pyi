@@ -57,6 +57,12 @@ class OperatorServiceStub:
     """
     DestroyExecutor: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]
     """Ends an executor (aclDestroyAclOpExecutor). Queued runs of it still run."""
+    Run: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.RunRequest, _operator_service_pb2.RunResponse]
+    """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
+    leaves nothing behind, and may be repeated.
+    Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
+    RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+    """
 
 @_typing.type_check_only
 class OperatorServiceAsyncStub(OperatorServiceStub):
@@ -87,6 +93,12 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     """
     DestroyExecutor: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]  # type: ignore[assignment]
     """Ends an executor (aclDestroyAclOpExecutor). Queued runs of it still run."""
+    Run: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.RunRequest, _operator_service_pb2.RunResponse]  # type: ignore[assignment]
+    """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
+    leaves nothing behind, and may be repeated.
+    Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
+    RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+    """
 
 class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
     """The operators, the two phases of aclnn, and executors that may run more than once."""
@@ -150,5 +162,17 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.DestroyExecutorResponse, _abc.Awaitable[_operator_service_pb2.DestroyExecutorResponse]]:
         """Ends an executor (aclDestroyAclOpExecutor). Queued runs of it still run."""
+
+    @_abc_1.abstractmethod
+    def Run(
+        self,
+        request: _operator_service_pb2.RunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_operator_service_pb2.RunResponse, _abc.Awaitable[_operator_service_pb2.RunResponse]]:
+        """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
+        leaves nothing behind, and may be repeated.
+        Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
+        RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+        """
 
 def add_OperatorServiceServicer_to_server(servicer: OperatorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -15,6 +15,7 @@ from math import inf
 
 from opserve_server.core.errors import QuotaExceeded, Unauthenticated
 from opserve_server.core.info import ResourceUse
+from opserve_server.core.plans import Plans
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.usage import UsageBook
@@ -45,7 +46,7 @@ class ResourceCounter:
 
 
 class Account:
-    """Resources in use by one tenant.
+    """Resources in use by one tenant, and the plans of its calls.
 
     Args:
         tenant: The tenant.
@@ -67,6 +68,7 @@ class Account:
         # Time up to which calls are paid for at the tenant's rate: a leaky bucket without a timer.
         self._calls_until_s = 0.0
         self.calls = 0
+        self._plans: dict[str, Plans] = {}
         self.counters = {resource: ResourceCounter(resource, inf) for resource in Resource}
         self.renew(tenant)
 
@@ -78,6 +80,15 @@ class Account:
             limit = getattr(tenant.quota, counter.resource)
             unset = self._unset.get(counter.resource, inf)
             counter.limit = unset if limit is None else limit
+
+    def plans(self, profile: str, *, limit: int) -> Plans:
+        """The plans kept for calls on a profile: of all sessions, and of no other tenant.
+
+        Args:
+            profile: Name of the profile.
+            limit: Plans kept.
+        """
+        return self._plans.setdefault(profile, Plans(profile, limit=limit))
 
     def use(self, resource: Resource) -> float:
         """Current use of a resource."""

@@ -82,7 +82,7 @@ class SessionMemory:
         """Returns a region; does nothing after close."""
         space = self._slabs.get(region.slab)
         if space is not None:
-            space.give_back(region.offset, _aligned(region.size_bytes))
+            space.give_back(region.offset, aligned(region.size_bytes))
 
     def view(self, region: Region) -> memoryview:
         """The bytes of a region, writable."""
@@ -100,7 +100,7 @@ class SessionMemory:
             self._return(space)
 
     def _place(self, size_bytes: int, spaces: "Iterable[_SlabSpace]") -> Region:
-        extent = _aligned(size_bytes)
+        extent = aligned(size_bytes)
         for space in spaces:
             offset = space.take(extent)
             if offset is not None:
@@ -123,7 +123,7 @@ class SessionMemory:
     def _take_slab(self, size_bytes: int) -> Slab:
         try:
             slab = self._device.slabs.take(
-                _aligned(size_bytes), maximum_bytes=self._reservation.available
+                aligned(size_bytes), maximum_bytes=self._reservation.available
             )
         except NoMemory:
             # Sessions keep empty slabs for their next allocations, and return them when memory is
@@ -140,10 +140,10 @@ class SessionMemory:
 
     def _take_last_slab(self, size_bytes: int) -> Slab:
         # The quota first: its error names the limit of the tenant, not that of the device.
-        self._reservation.check(whole_pages(_aligned(size_bytes)))
+        self._reservation.check(whole_pages(aligned(size_bytes)))
         try:
             return self._device.slabs.take(
-                _aligned(size_bytes), maximum_bytes=self._reservation.available
+                aligned(size_bytes), maximum_bytes=self._reservation.available
             )
         except NoMemory as error:
             free = None if error.__cause__ else self._device.slabs.free_bytes
@@ -164,7 +164,8 @@ def _out_of_memory(size_bytes: int, *, free: int | None) -> OutOfMemory:
     )
 
 
-def _aligned(size_bytes: int) -> int:
+def aligned(size_bytes: int) -> int:
+    """The bytes of device memory that a region takes."""
     return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 

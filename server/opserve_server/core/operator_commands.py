@@ -1,6 +1,6 @@
 """Commands on executors, with their handlers: both phases, and repeated calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +50,24 @@ async def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Pl
             207001, a tensor has more elements than any device holds, or the call is larger than
             64 bits can say.
     """
-    concerns_operator(command.operator)
-    operator = OPERATORS[command.operator]
     # Checked first and added last: a rejected call leaves no trace in the tables.
     handle = session.executors.next_handle(command.executor)
+    operator, tensors = checked_tensors(session, command)
+    planned = session.plans.plan(operator, command.arguments, session.plan_options)
+    executor = Executor(handle, operator, planned, tensors)
+    check_memory(session, executor)
+    session.executors.put(handle, executor)
+    return Planned(
+        workspace_size=executor.plan.workspace_size, executor=handle, warnings=warnings_of(executor)
+    )
+
+
+def checked_tensors(
+    session: Session, command: GetWorkspaceSize
+) -> tuple[Operator[Any], list[Tensor | None]]:
+    """The operator of a call, which the device supports, and its tensors, each in its buffer."""
+    concerns_operator(command.operator)
+    operator = OPERATORS[command.operator]
     check_supported(operator, session.plans.profile)
     tensors: list[Tensor | None] = []
     for name in operator.tensor_fields:
@@ -62,16 +76,18 @@ async def _get_workspace_size(session: Session, command: GetWorkspaceSize) -> Pl
             held = session.buffers.get(tensor.buffer).size_bytes
             check_tensor(name, tensor, buffer_bytes=held)
         tensors.append(tensor)
-    plan, written = session.plans.plan(operator, command.arguments, session.plan_options)
-    executor = Executor(handle, operator, plan, tensors, written)
-    _named_buffers(executor, session.buffers.get)
+    return operator, tensors
+
+
+def check_memory(session: Session, executor: Executor) -> None:
+    """Rejects a call with named buffers that are too small, or memory that overlaps."""
+    named_buffers(executor, session.buffers.get)
     _check_overlaps(executor)
-    session.executors.put(handle, executor)
-    return Planned(
-        workspace_size=plan.workspace_size,
-        executor=handle,
-        warnings=tuple(map(_warning, plan.warnings)),
-    )
+
+
+def warnings_of(executor: Executor) -> tuple[RuleWarning, ...]:
+    """Broken rules of the vendor's page."""
+    return tuple(map(_warning, executor.plan.warnings))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,25 +124,44 @@ async def _execute(session: Session, command: Execute) -> Done:
     stream = session.streams.get(command.stream)
     timeout_s = _timeout_s(command.timeout_ms)
     # All checks come before the submission, which cannot be undone.
-    _refuse_after_stop(session)
-    session.account.check_device_time()
+    check_accepts_calls(session)
     if executor.plan.workspace_size and not command.workspace:
         # As the vendor does: Execute without a needed workspace ends the executor.
         session.executors.remove(command.executor)
         raise null_argument("workspace")
     call, buffers = _kernel_call(executor, command, buffer_of=session.buffers.get)
     work = KernelRun(executor.handle, call, timeout_s)
-    # In this order without an await: from the submission on the buffers count as used, so neither a
+    # In this order without an await: from the submission on the memory counts as used, so neither a
     # free nor a copy can come between.
     stream.submit(work)
-    for buffer in buffers:
-        buffer.used_by(work.done)
-    if call.workspace is not None:
-        # No client may map the workspace's slab before the call is done.
-        session.memory.hide(call.workspace, work.done)
+    keep_until_done(session, work, buffers)
     if not executor.repeatable:
         session.executors.remove(command.executor)
     return Done()
+
+
+def check_accepts_calls(session: Session) -> None:
+    """Rejects a call in a session that a failed stream stopped, or without device time left."""
+    if session.stopped_streams:
+        handle = min(session.stopped_streams)
+        raise WrongState(
+            Status.ACL_ERROR_RT_STREAM_ABORT,
+            f"Stream {handle} failed in STOP mode, so its session runs no more work: destroy that "
+            "stream first.",
+            parameter="stream",
+            given=handle,
+            allowed="work after the failed stream is destroyed",
+        )
+    session.account.check_device_time()
+
+
+def keep_until_done(session: Session, work: KernelRun, buffers: Iterable[Buffer]) -> None:
+    """Keeps the memory of a call until it is done."""
+    for buffer in buffers:
+        buffer.used_by(work.done)
+    if work.call.workspace is not None:
+        # No client may map the workspace's slab before the call is done.
+        session.memory.hide(work.call.workspace, work.done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,13 +258,13 @@ def _kernel_call(
             substitute.
     """
     regions: list[Region | None] = [None] * len(executor.tensors)
-    buffers = _named_buffers(executor, buffer_of)
-    for index, name, tensor in executor.used_tensors:
+    buffers = named_buffers(executor, buffer_of)
+    for used, tensor in executor.used_tensors:
         if not tensor.buffer:
-            raise null_argument(f"{name}.buffer")
+            raise null_argument(f"{used.name}.buffer")
         buffer = buffer_of(tensor.buffer)
         buffers.append(buffer)
-        regions[index] = buffer.region
+        regions[used.index] = buffer.region
     # Again, since SetTensorBuffer may have moved tensors since phase one.
     _check_overlaps(executor)
     workspace = None
@@ -248,7 +283,7 @@ def _kernel_call(
     return call, buffers
 
 
-def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
+def named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
     """The buffers that the call names besides its tensors, which a device may use as scratch."""
     buffers: list[Buffer] = []
     for named in executor.plan.buffers:
@@ -259,11 +294,12 @@ def _named_buffers(executor: Executor, buffer_of: BufferOf) -> list[Buffer]:
                 given=f"buffer {named.handle} of {buffer.size_bytes} bytes",
                 allowed=f"0 or a buffer of at least {named.size_bytes} bytes",
             )
-        for _, name, tensor in executor.used_tensors:
-            if tensor.buffer == named.handle and _intersect(_bytes(tensor), (0, named.size_bytes)):
+        for used, tensor in executor.used_tensors:
+            taken = used.start, used.end
+            if tensor.buffer == named.handle and _intersect(taken, (0, named.size_bytes)):
                 raise _refused_buffer(
                     named,
-                    given=f"buffer {named.handle}, the place of {name}",
+                    given=f"buffer {named.handle}, the place of {used.name}",
                     allowed="memory that no tensor of the call uses",
                 )
         buffers.append(buffer)
@@ -301,7 +337,11 @@ def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
     if size < needed:
         raise invalid_argument("workspace_size", given=size, allowed=f"at least {needed} bytes")
     there = [
-        *((name, _bytes(t)) for _, name, t in executor.used_tensors if t.buffer == buffer.handle),
+        *(
+            (used.name, (used.start, used.end))
+            for used, tensor in executor.used_tensors
+            if tensor.buffer == buffer.handle
+        ),
         *(
             (named.parameter, (0, named.size_bytes))
             for named in executor.plan.buffers
@@ -323,34 +363,27 @@ def _workspace(executor: Executor, command: Execute, buffer: Buffer) -> Region:
 
 def _check_overlaps(executor: Executor) -> None:
     """Outputs overlap nothing, since a call that runs again after a crash needs intact inputs."""
-    used = [(name, tensor) for _, name, tensor in executor.used_tensors if tensor.buffer]
-    for name, output in used:
-        if name not in executor.written or output.element_count == 0:
+    placed = [(used, tensor) for used, tensor in executor.used_tensors if tensor.buffer]
+    for output, tensor in placed:
+        if not output.written or not output.span:
             continue
-        if output.strides is not None and output.repeats_elements:
+        if tensor.strides is not None and tensor.repeats_elements:
             raise invalid_argument(
-                f"{name}.strides",
-                given=list(output.element_strides),
+                f"{output.name}.strides",
+                given=list(tensor.element_strides),
                 allowed="strides that give each element of an output a place of its own",
             )
-        for other_name, other in used:
+        for other, there in placed:
             if (
-                other_name != name
-                and other.buffer == output.buffer
-                and _intersect(_bytes(output), _bytes(other))
+                other is not output
+                and there.buffer == tensor.buffer
+                and _intersect((output.start, output.end), (other.start, other.end))
             ):
                 raise invalid_argument(
-                    name,
-                    given=f"memory that overlaps {other_name} in buffer {output.buffer}",
+                    output.name,
+                    given=f"memory that overlaps {other.name} in buffer {tensor.buffer}",
                     allowed="outputs that overlap no other tensor",
                 )
-
-
-def _bytes(tensor: Tensor) -> tuple[int, int]:
-    size = tensor.dtype.size_bytes
-    if tensor.element_count == 0:
-        return (0, 0)
-    return (tensor.offset * size, tensor.end * size)
 
 
 def _intersect(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -381,16 +414,3 @@ def _timeout_s(timeout_ms: int | None) -> float | None:
             allowed="at least 1",
         )
     return timeout_ms / 1000.0
-
-
-def _refuse_after_stop(session: Session) -> None:
-    if session.stopped_streams:
-        handle = min(session.stopped_streams)
-        raise WrongState(
-            Status.ACL_ERROR_RT_STREAM_ABORT,
-            f"Stream {handle} failed in STOP mode, so its session runs no more work: destroy that "
-            "stream first.",
-            parameter="stream",
-            given=handle,
-            allowed="work after the failed stream is destroyed",
-        )

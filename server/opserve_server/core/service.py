@@ -20,7 +20,7 @@ from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
 from opserve_kernels.user_input import choices
-from opserve_server.core import memory_commands, transfers
+from opserve_server.core import memory_commands, transfers, whole_calls
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.batches import check_batch, check_count, run_up_to_failure
 from opserve_server.core.commands import HANDLERS, Command
@@ -51,6 +51,7 @@ from opserve_server.core.sessions import Sessions, random_name
 from opserve_server.core.tenants import Tenant
 from opserve_server.core.timeline import Timeline, timeline_of
 from opserve_server.core.uploads import Uploads
+from opserve_server.core.whole_calls import Computed, WholeCall
 
 __all__ = [
     "DeterministicLevel",
@@ -249,6 +250,18 @@ class Service:
             return (await self._once(found, request_id, [command], run_one))[0]
         check_request_id(request_id, limit=self._limits.name_length_limit)
         return (await found.answered.at_once(request_id, [command], run_one))[0]
+
+    async def compute(self, principal: Principal, session: str, call: WholeCall) -> Computed:
+        """Runs a whole call; see whole_calls.compute.
+
+        Raises:
+            HandleNotFound: 107017, there is no such session.
+            Unavailable: 507901, the service drains.
+        """
+        found = self._sessions.get(principal, session)
+        self._check_accepts(found, [call.plan])
+        with found.in_progress():
+            return await whole_calls.compute(found, call)
 
     def check_count(self, commands: int) -> None:
         """Rejects a batch of too many commands (207012) before the time to read them is spent."""

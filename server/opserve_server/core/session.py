@@ -18,7 +18,7 @@ from opserve_server.core.devices import Device
 from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import session_not_found
 from opserve_server.core.events import Event
-from opserve_server.core.executors import Executor, Plans
+from opserve_server.core.executors import Executor
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.history import HistoryEntry
 from opserve_server.core.info import SessionInfo
@@ -189,7 +189,7 @@ class Session:
         self.stopped_streams = set[int]()
         self.streams.put_default(self.new_stream(0))
         self.copies = deque[CopyEntry](maxlen=limits.copy_history_limit)
-        self.plans = Plans(device.profile, limit=limits.plans_limit)
+        self.plans = account.plans(device.profile, limit=limits.plans_limit)
         self.answered = AnsweredRequests[list[Result]](
             limit=limits.request_ids_limit,
             retained_bytes_limit=limits.retained_bytes_limit,

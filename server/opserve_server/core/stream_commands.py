@@ -94,11 +94,21 @@ class SynchronizeStream:
 
 async def _synchronize_stream(session: Session, command: SynchronizeStream) -> Done:
     timeout_s = wait_seconds(command.timeout_ms, session.limits.wait_limit_s)
-    stream = session.streams.get(command.stream)
+    await synchronize(session, session.streams.get(command.stream), timeout_s=timeout_s)
+    return Done()
+
+
+async def synchronize(session: Session, stream: Stream, *, timeout_s: float) -> None:
+    """Waits for a stream's work.
+
+    Raises:
+        ExecutionFailed: Work failed since the last wait.
+        HandleNotFound: 107017, the session ended.
+        WaitTimedOut: 507046, the work is not done in time.
+    """
     await _wait(stream, timeout_s)
     session.check_open()  # work that the session's end dropped was not done
     _raise_error(stream)
-    return Done()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,13 @@ from opserve.v1 import stream_service_pb2 as stream_pb
 from opserve.v1.command_service_pb2 import Command as WireCommand
 from opserve.v1.command_service_pb2 import CommandResult, Error
 from opserve.v1.memory_service_pb2 import WriteRequest
-from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
+from opserve.v1.operator_service_pb2 import (
+    GetWorkspaceSizeRequest,
+    RuleWarning,
+    RunRequest,
+    RunResponse,
+    TensorData,
+)
 from opserve.v1.session_service_pb2 import DeterministicLevel as WireDeterministicLevel
 from opserve.v1.stream_service_pb2 import FailureMode as WireFailureMode
 from opserve.v1.stream_service_pb2 import SetFailureModeRequest
@@ -38,6 +44,7 @@ from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.core.stream_commands import SetFailureMode
 from opserve_server.core.streams import FailureMode
 from opserve_server.core.time_slices import in_slices
+from opserve_server.core.whole_calls import Computed, WholeCall
 from opserve_server.grpc_api.chunks import chunk_of
 from opserve_server.schemas import nested_schemas
 
@@ -103,6 +110,36 @@ async def _run(
     request_id: str = getattr(request, "request_id", "")
     result = await service.run(caller(), request.session, command, request_id=request_id)
     return answer(**values_of(result))
+
+
+def whole_call_of(request: RunRequest) -> WholeCall:
+    """Converts a whole call.
+
+    Raises:
+        InvalidArgument: 100000, the message contradicts itself.
+    """
+    for part, message in (("plan", request.plan), ("open", request.open)):
+        for name in ("session", "executor", "request_id", "tell_after_s"):
+            given = getattr(message, name, None)
+            if given:
+                raise malformed(f"{part}.{name}", given=given, allowed="nothing in a whole call")
+    if request.session and request.HasField("open"):
+        raise malformed("session", given=request.session, allowed="nothing beside open")
+    plan = command_of("get_workspace_size", request.plan)
+    assert isinstance(plan, GetWorkspaceSize)
+    inputs = {given.index: given.data for given in request.inputs}
+    if len(inputs) < len(request.inputs):
+        allowed = "each tensor once"
+        raise malformed("inputs", given=f"{len(request.inputs)} entries", allowed=allowed)
+    return WholeCall(plan=plan, inputs=inputs)
+
+
+def computed_of(computed: Computed) -> RunResponse:
+    """The answer to a whole call."""
+    return RunResponse(
+        outputs=[TensorData(index=i, data=data) for i, data in computed.outputs.items()],
+        warnings=[RuleWarning(**asdict(warning)) for warning in computed.warnings],
+    )
 
 
 async def batch_of(

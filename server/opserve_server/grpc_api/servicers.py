@@ -21,11 +21,14 @@ from opserve.v1.usage_service_pb2_grpc import UsageServiceServicer
 from opserve_server.calls import caller, close_session
 from opserve_server.core.history import NoNews
 from opserve_server.core.info import WaitingInfo
+from opserve_server.core.leases import leased
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.convert import (
     batch_of,
+    computed_of,
     deterministic_level_of,
     result_of,
+    whole_call_of,
 )
 from opserve_server.grpc_api.descriptions import description_of
 from opserve_server.grpc_api.histories import news_of, timeline_of
@@ -118,7 +121,7 @@ class SessionServicer(SessionServiceServicer):
 
 @dataclass(frozen=True, slots=True)
 class OperatorServicer(OperatorServiceServicer):
-    """Descriptions of operators."""
+    """Descriptions of operators, and whole calls."""
 
     service: Service
 
@@ -128,6 +131,16 @@ class OperatorServicer(OperatorServiceServicer):
     ) -> operator_pb.ListOperatorsResponse:
         described = self.service.list_operators(caller(), request.operator)
         return operator_pb.ListOperatorsResponse(operators=map(description_of, described))
+
+    @override
+    async def Run(
+        self, request: operator_pb.RunRequest, context: Context
+    ) -> operator_pb.RunResponse:
+        call = whole_call_of(request)
+        if not request.HasField("open"):
+            return computed_of(await self.service.compute(caller(), request.session, call))
+        async with leased(self.service, caller(), session_request_of(request.open)) as lease:
+            return computed_of(await self.service.compute(caller(), lease.session, call))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,14 @@ from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
-from opserve_server.core.executors import Plans
+from opserve_server.core.accounts import Accounts
+from opserve_server.core.operator_commands import GetWorkspaceSize
+from opserve_server.core.plans import Plans
+from opserve_server.core.principal import Principal, Scope
+from opserve_server.core.service import Service
+from opserve_server.core.tenants import Tenant
+from opserve_server.core.whole_calls import WholeCall
+from server.core.fakes import LIMITS, FakeDevice
 
 CALL = Im2colBackward(
     grad_output=Tensor(shape=(4, 9), dtype=DataType.FLOAT, buffer=1),
@@ -39,7 +46,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         return plan(arguments, profile, options)
 
     operators = {OPERATOR.name: replace(OPERATOR, plan=counted)}
-    monkeypatch.setattr("opserve_server.core.executors.OPERATORS", operators)
+    monkeypatch.setattr("opserve_server.core.plans.OPERATORS", operators)
     return asked
 
 
@@ -112,3 +119,24 @@ def test_arguments_of_every_operator_can_be_remembered(operator: str) -> None:
         handles = {name: place + 1 for place, name in enumerate(sample.tensors)}
         plan = plans.plan(OPERATORS[operator], sample.arguments(handles), OPTIONS)
         assert plans.plan(OPERATORS[operator], sample.arguments(), OPTIONS) is plan
+
+
+async def test_sessions_of_a_tenant_share_their_plans_and_those_of_two_tenants_do_not(
+    planned: list[object],
+) -> None:
+    device = FakeDevice()
+    accounts = Accounts()
+    accounts.renew([Tenant(name="lab"), Tenant(name="mill")])
+    service = Service([device], limits=LIMITS, accounts=accounts)
+    for tenant in ("lab", "lab", "mill"):
+        caller = Principal(tenant=tenant, name="", scopes=frozenset({Scope.OPERATE}))
+        opened = await service.open_session(caller)
+        bufferless = supported_elsewhere(CALL, 0)
+        assert bufferless.out is not None
+        call = replace(bufferless, out=replace(bufferless.out, buffer=0))
+        plan = GetWorkspaceSize(operator=OPERATOR.name, arguments=call)
+        inputs = {0: bytes(4 * 36)}
+        await service.compute(caller, opened.session, WholeCall(plan=plan, inputs=inputs))
+    assert len(planned) == 2
+    await service.stop()
+    device.slabs.close()
