@@ -119,6 +119,7 @@ def test_the_commands_of_the_readme_run(service: Addresses, tmp_path: Path) -> N
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 @needs_curl
 def test_the_commands_of_the_first_call_run(service: Addresses, tmp_path: Path) -> None:
     _, *examples = blocks("docs/tutorial/first-call.md", "sh")  # the first installs and starts

@@ -202,8 +202,12 @@ GOOD, BLIND, BROKEN, RENAMED, FLAKY, IMPORT = TESTS
 @pytest.mark.parametrize(
     ("tests", "outcome"),
     [
-        ([BLIND, RENAMED, FLAKY], "survived"),
-        ([BROKEN], "survived: its tests fail or take long without it too"),
+        pytest.param([BLIND, RENAMED, FLAKY], "survived", marks=pytest.mark.slow),
+        pytest.param(
+            [BROKEN],
+            "survived: its tests fail or take long without it too",
+            marks=pytest.mark.slow,
+        ),
         ([BLIND, BROKEN, GOOD], "killed"),
         ([BLIND, IMPORT], "killed"),
     ],

@@ -89,7 +89,19 @@ async def test_every_way_ends_in_the_same_bytes_and_within_the_bound(
         assert_meets(sample.outputs[name].view(memory[name]), expectation)
 
 
-@pytest.mark.parametrize("error_sample", ERROR_SAMPLES, ids=lambda sample: sample.name)
+def slow_but_the_first_refusal_of_a_parameter(samples: Iterable[ErrorSample]) -> list[Any]:
+    """Parameters of a test that calls every API; tests/kernels/test_checks.py has each refusal."""
+    seen: set[tuple[object, ...]] = set()
+    parameters: list[Any] = []
+    for sample in samples:
+        kind = (sample.sample.operator, sample.status, sample.parameter)
+        marks = pytest.mark.slow if kind in seen else ()
+        seen.add(kind)
+        parameters.append(pytest.param(sample, marks=marks, id=sample.name))
+    return parameters
+
+
+@pytest.mark.parametrize("error_sample", slow_but_the_first_refusal_of_a_parameter(ERROR_SAMPLES))
 async def test_every_way_ends_in_the_same_refusal(
     sessions_on: SessionsOn, error_sample: ErrorSample
 ) -> None:

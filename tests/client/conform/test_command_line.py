@@ -152,6 +152,7 @@ def test_an_interrupting_key_reports_how_to_resume(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_known_failures_do_not_fail_a_run_and_those_that_pass_are_reported(
     service: Addresses, capsys: Capture, tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_run_is_compared_with_an_earlier_one(service: Addresses, capsys: Captu
     assert conform("compare", "right", "wrong") == 1
 
 
+@pytest.mark.slow
 def test_finished_outputs_are_verified(service: Addresses, tmp_path: Path) -> None:
     assert conform("cases", "--suite", "mine.jsonl", "--inputs", "inputs") == 0
     (tmp_path / "outputs").mkdir()
