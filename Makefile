@@ -6,6 +6,8 @@ PROTOS_BIN := .venv-protos/bin
 PROTOS_READY := .venv-protos/.stamp
 BENCH_BIN := .venv-bench/bin
 BENCH_READY := .venv-bench/.stamp
+PEERS_BIN := .venv-peers/bin
+PEERS_READY := .venv-peers/.stamp
 DOCS_BIN := .venv-docs/bin
 DOCS_READY := .venv-docs/.stamp
 # Where pyenv keeps it, too, as its commands fail for a version that is not the chosen one.
@@ -22,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -195,7 +197,17 @@ bench-tenants: $(READY) ## eight tenants, one of them hostile (ARGS="--rounds 3"
 bench-recovery: $(READY) ## seconds until eight tenants go on after the front was killed and started again (ARGS="--rounds 3")
 	$(BIN)/python -m benchmarks.recovery $(ARGS)
 
-soak: $(READY) ## mixed traffic for 10 minutes (ARGS="--minutes 1"), and whether anything grows; writes benchmarks/out/soak.json
+# An environment of its own: Triton's wheel needs an older NumPy.
+$(PEERS_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-peers
+	$(PEERS_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(PEERS_BIN)/python -m pip install --quiet --group peers
+	touch $(PEERS_READY)
+
+bench-peers: $(READY) $(PEERS_READY) ## opserve beside Triton and bare servers (ARGS="--rounds 3"); writes benchmarks/out/peers.json
+	$(BIN)/python -m benchmarks.peers --python $(PEERS_BIN)/python $(ARGS)
+
+soak: $(READY) ## mixed traffic for 30 minutes (ARGS="--minutes 1"): failures by reason, and whether anything grows; writes benchmarks/out/soak.json
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 bench-conformance: $(READY) ## what conformance costs (needs Chromium); writes benchmarks/out/conformance.json
@@ -250,5 +262,5 @@ previous-release: $(READY) ## after a release: its protos and public names are t
 	$(BIN)/python -m tools.public_surface --names tests/previous_release_names.txt
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-protos .venv-python313 .aarch64 .venv-bench .venv-docs .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-protos .venv-python313 .aarch64 .venv-bench .venv-docs .venv-peers .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,25 +1,28 @@
-"""make soak: mixed traffic of several tenants, and the growth of the service's resources."""
+"""make soak: mixed traffic of several tenants, its failures, and growth of the service."""
 
 import argparse
 import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import astuple
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.census import COUNTED, Census, census, children_of
-from benchmarks.client_behaviours import long_session_load, short_session_load
 from benchmarks.report import Goal, console, short, show_goals, write_goals
+from benchmarks.service_with_keys import ServiceWithKeys, service_with_keys
+from benchmarks.soak_tenants import Load, Tally
 from opserve_client import AsyncClient, AsyncSession
-from opserve_client.private_service import Addresses, private_service
+from opserve_server.core.tenants import Tenant
 
-MINUTES = 10.0
+MINUTES = 30.0
 ROUND_S = 2.0
-TENANTS = 3
-"""Tenants with short sessions over each API at the same time, beside one with a long session."""
+TENANTS = [Tenant(name=f"tenant-{number}") for number in range(3)]
+"""Tenants, each with short sessions over both APIs; the first one has long sessions, too."""
 WARM_UP = 0.25
 """Share of the rounds that do not count, in which caches and pools fill."""
 QUIET_S = 30.0
@@ -49,9 +52,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
     given = parser.parse_args()
-    samples = soak(seconds=given.minutes * 60, seed=given.seed)
-    goals = judged(samples)
+    samples, tally = soak(seconds=given.minutes * 60, seed=given.seed)
+    goals = [*judged(samples), failures(tally)]
     show(samples, seed=given.seed)
+    show_calls(tally)
     show_goals(goals)
     write_goals("soak", goals)
     passed = all(goal.met for goal in goals)
@@ -59,12 +63,13 @@ def main() -> int:
     return 0 if passed else 1
 
 
-def soak(*, seconds: float, seed: int) -> list[Census]:
-    """Returns the resources of a service after each round, without sessions of tenants."""
+def soak(*, seconds: float, seed: int) -> tuple[list[Census], Tally]:
+    """Returns the resources of a service after each round, without sessions; and all calls."""
     others = set(children_of(os.getpid()))  # services of other tests in this process
-    with private_service(**SETTINGS) as addresses:
+    with service_with_keys(TENANTS, **SETTINGS) as service:
         front = next(child for child in children_of(os.getpid()) if child not in others)
-        return asyncio.run(_rounds(addresses, front, seconds=seconds, seed=seed))
+        tally = Tally()
+        return asyncio.run(_rounds(service, front, tally, seconds=seconds, seed=seed)), tally
 
 
 def judged(samples: Sequence[Census]) -> list[Goal]:
@@ -81,6 +86,12 @@ def judged(samples: Sequence[Census]) -> list[Goal]:
     ]
 
 
+def failures(tally: Tally) -> Goal:
+    """Returns the goal that every failure has a reason."""
+    count = tally.unexplained.total()
+    return Goal(goal="unexplained failures", value=count, target=0.0, better="lower")
+
+
 def slope(values: Sequence[float]) -> float:
     """Returns the growth from one value to the next, by least squares."""
     return float(np.polyfit(np.arange(len(values)), np.asarray(values), 1)[0])
@@ -94,39 +105,63 @@ def show(samples: Sequence[Census], *, seed: int) -> None:
     console().print(table)
 
 
-async def _rounds(addresses: Addresses, front: int, *, seconds: float, seed: int) -> list[Census]:
+def show_calls(tally: Tally) -> None:
+    calls = Table("calls", "number", title=f"{tally.calls.total():,} calls by kind")
+    for kind, number in sorted(tally.calls.items()):
+        calls.add_row(kind, f"{number:,}")
+    console().print(calls)
+    failed = Table("calls", "failure", "number", "explained", title="failures by reason")
+    for found, explained in ((tally.explained, "yes"), (tally.unexplained, "[red]no[/]")):
+        for (kind, reason), number in sorted(found.items()):
+            failed.add_row(kind, escape(reason), f"{number:,}", explained)
+    console().print(failed)
+
+
+async def _rounds(
+    service: ServiceWithKeys, front: int, tally: Tally, *, seconds: float, seed: int
+) -> list[Census]:
     time = asyncio.get_running_loop().time
     end_s = time() + seconds
     samples: list[Census] = []
-    async with (
-        AsyncClient(addresses.grpc) as client,
-        AsyncClient(addresses.rest) as over_rest,
-        client.open_session() as session,
-        over_rest.open_session() as other,
-    ):
+    apis = {"gRPC": service.addresses.grpc, "HTTP": service.addresses.rest}
+    loads = [
+        Load(api=api, address=address, http=service.addresses.rest, api_key=key, tally=tally)
+        for key in service.keys.values()
+        for api, address in apis.items()
+    ]
+    async with AsyncExitStack() as stack:
+        staying: list[tuple[Load, AsyncSession]] = []
+        clients: list[AsyncClient] = []
+        for load in loads[: len(apis)]:
+            client = AsyncClient(load.address, api_key=load.api_key)
+            clients.append(await stack.enter_async_context(client))
+            session = await stack.enter_async_context(client.open_session())
+            staying.append((load, session))
         while time() < end_s:
-            await _round(addresses, (session, other), seed=seed + 1000 * len(samples))
-            await _until_quiet(client)
+            await _round(loads, staying, seed=seed + 1000 * len(samples))
+            await _until_quiet(clients[0], len(staying))
             samples.append(await _settled(front, samples[-1:]))
     return samples
 
 
-async def _round(addresses: Addresses, staying: Sequence[AsyncSession], *, seed: int) -> None:
+async def _round(
+    loads: Sequence[Load], staying: Sequence[tuple[Load, AsyncSession]], *, seed: int
+) -> None:
     until_s = asyncio.get_running_loop().time() + ROUND_S
     async with asyncio.TaskGroup() as tenants:
-        for number, session in enumerate(staying):
-            tenants.create_task(long_session_load(session, seed=seed + number, until_s=until_s))
-        for number in range(TENANTS):
-            for api, address in enumerate((addresses.grpc, addresses.rest)):
-                load_seed = seed + 100 * (api + 1) + number
-                tenants.create_task(short_session_load(address, seed=load_seed, until_s=until_s))
+        for number, (load, session) in enumerate(staying):
+            working = load.in_long_session(session, seed=seed + number, until_s=until_s)
+            tenants.create_task(working)
+        for number, load in enumerate(loads):
+            working = load.in_short_sessions(seed=seed + 100 + number, until_s=until_s)
+            tenants.create_task(working)
 
 
-async def _until_quiet(client: AsyncClient) -> None:
+async def _until_quiet(client: AsyncClient, staying: int) -> None:
     """Waits until the leases of unclosed sessions have ended, and only long sessions are open."""
 
     async def quiet() -> bool:
-        return sum(device.sessions for device in await client.list_devices()) <= 2
+        return sum(device.sessions for device in await client.list_devices()) <= staying
 
     await _until(quiet)
 

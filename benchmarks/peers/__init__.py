@@ -1,0 +1,1 @@
+"""opserve beside Triton and bare servers: make bench-peers."""

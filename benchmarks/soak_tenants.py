@@ -1,0 +1,139 @@
+"""Tenants of the soak test: sessions that open and close, calls of every kind, and their count."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from benchmarks.client_behaviours import (
+    BEHAVIOURS,
+    cancel_calls,
+    make_errors,
+    queue_and_abort,
+    run_calls,
+)
+from benchmarks.one_shot import check_answer, one_shot_request
+from opserve_client import AsyncClient, AsyncSession, OpserveError
+from opserve_client.http_async import HttpConnections
+from opserve_client.wire.http_messages import origin_of
+
+LEASE_S = 2.0
+OUT_OF_MEMORY, NULL_ARGUMENT = 207001, 161001
+_CLOSED = 0.8
+"""Share of the sessions that their tenant closes; it leaves the others, as after a crash."""
+_ONE_SHOTS = 0.3
+"""Share of the sessions before which a tenant makes a one-shot call."""
+_TIMEOUT_S = 60.0
+_OK, _NO_MEMORY = 200, 507
+
+
+class NoMemory(Exception):
+    """A one-shot call was rejected, as its device has no free memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Calls and failures of all tenants.
+
+    Attributes:
+        calls: Calls by their kind; one may be several requests.
+        explained: Failures that the soak causes on purpose, by kind and reason.
+        unexplained: All other failures, by kind and error.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter[str])
+    explained: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    unexplained: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+
+    @contextmanager
+    def counted(self, kind: str) -> Generator[None]:
+        """Counts a call, and the failure that ends the block."""
+        self.calls[kind] += 1
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # counted, and the soak goes on
+            reason = _reason(kind, error)
+            if reason:
+                self.explained[kind, reason] += 1
+            else:
+                self.unexplained[kind, f"{type(error).__name__}: {error}"] += 1
+
+
+def kind_of(call: Callable[..., object], api: str) -> str:
+    """Returns the kind of a behaviour over an API in words."""
+    return f"{call.__name__.replace('_', ' ')} over {api}"
+
+
+def _reason(kind: str, error: Exception) -> str:
+    """Returns the reason of an expected failure; empty for any other."""
+    code = error.code if isinstance(error, OpserveError) else None
+    if isinstance(error, NoMemory) or code == OUT_OF_MEMORY:
+        return "the device has no free memory"
+    if code == NULL_ARGUMENT and kind.startswith(kind_of(make_errors, "")):
+        return "rejected on purpose"
+    if isinstance(error, TimeoutError) and kind.startswith(kind_of(cancel_calls, "")):
+        return "cancelled on purpose"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The load of one tenant over one API, until a time.
+
+    Attributes:
+        api: Name of the API.
+        address: Its address.
+        http: URL of the HTTP port, for one-shot calls.
+        api_key: API key of the tenant.
+        tally: Counts the calls.
+    """
+
+    api: str
+    address: str
+    http: str
+    api_key: str
+    tally: Tally
+
+    async def in_long_session(self, session: AsyncSession, *, seed: int, until_s: float) -> None:
+        """Calls in a session that lasts for all rounds."""
+        chance, time = random.Random(seed), asyncio.get_running_loop().time  # noqa: S311  # no secret
+        while time() < until_s:
+            behaviour = chance.choice((run_calls, queue_and_abort))
+            with self.tally.counted(kind_of(behaviour, self.api)):
+                await behaviour(session, chance)
+
+    async def in_short_sessions(self, *, seed: int, until_s: float) -> None:
+        """Connects again and again, and leaves some sessions unclosed."""
+        chance, time = random.Random(seed), asyncio.get_running_loop().time  # noqa: S311  # no secret
+        while time() < until_s:
+            if chance.random() < _ONE_SHOTS:
+                with self.tally.counted("one-shot by REST"):
+                    await self._one_shot()
+            with self.tally.counted(f"session over {self.api}"):
+                await self._session(chance)
+
+    async def _session(self, chance: random.Random) -> None:
+        async with AsyncClient(self.address, api_key=self.api_key) as client:
+            session = await client.open_session(lease_s=LEASE_S)
+            for _ in range(chance.randrange(1, 8)):
+                behaviour = chance.choice(BEHAVIOURS)
+                with self.tally.counted(kind_of(behaviour, self.api)):
+                    await behaviour(session, chance)
+            if chance.random() < _CLOSED:
+                await session.close()
+            else:
+                await session._heartbeat.stop()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as after a crash
+
+    async def _one_shot(self) -> None:
+        http = HttpConnections(origin_of(self.http), None)
+        request = one_shot_request(api_key=self.api_key)
+        try:
+            status, answer = await http.call(request, timeout_s=_TIMEOUT_S)
+        finally:
+            await http.aclose()
+        if status == _NO_MEMORY:
+            raise NoMemory
+        assert status == _OK, answer
+        check_answer(answer)
