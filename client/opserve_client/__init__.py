@@ -47,6 +47,7 @@ from opserve_client.operators.convolution_backward import (
     CubeMathType,
 )
 from opserve_client.operators.deconv_grad_filter import DeconvGradFilter, DeconvGradFilterResult
+from opserve_client.operators.im2col import Im2col, Im2colResult
 from opserve_client.operators.im2col_backward import Im2colBackward, Im2colBackwardResult
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.tensors import TensorSpec
@@ -109,8 +110,10 @@ __all__ = [
     "Format",
     "GroupDict",
     "Handles",
+    "Im2col",
     "Im2colBackward",
     "Im2colBackwardResult",
+    "Im2colResult",
     "OpserveError",
     "PermissionDeniedError",
     "Plan",

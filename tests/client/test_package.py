@@ -138,7 +138,7 @@ def test_the_base_install_without_numba_and_the_service_is_enough() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    behind = {"opserve_kernels.errors", "opserve_kernels.number_formats"}
+    behind = {f"opserve_kernels.{name}" for name in ("convolution", "errors", "number_formats")}
     packages = {name.rpartition(".")[0] for name in OF_THE_KERNELS if name.endswith(".schema")}
     loaded = {*OF_THE_KERNELS, *behind, *packages, "opserve_kernels.operators"}
     assert set(done.stdout.split()) == loaded

@@ -16,6 +16,7 @@ from opserve_client import (
     Conv2dBackpropInput,
     ConvolutionBackward,
     DeconvGradFilter,
+    Im2col,
     Im2colBackward,
     Session,
 )
@@ -29,6 +30,7 @@ REQUIRED: Mapping[type, set[str]] = {
     Im2colBackward: {
         *("grad_output", "input_size", "kernel_size", "dilation", "padding", "stride"),
     },
+    Im2col: {"self", "kernel_size", "dilation", "padding", "stride"},
     Conv2dBackpropInput: {"filters", "out_backprop", "filter_sizes", "input_sizes", "para_dict"},
     Conv2dBackpropFilter: {"input_x", "out_backprop", "filter_sizes"},
     DeconvGradFilter: {"dy_data", "x_data"},

@@ -19,6 +19,7 @@ from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterC
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
+from opserve_kernels.operators.im2col.cases.calls import UnfoldCall
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
@@ -196,18 +197,19 @@ def _call(operator: str, geometry: Geometry) -> Call:
         for more, step, taps, sides in zip(geometry.size, dilation, kernel, padding, strict=False)
     )
     inner, outer, groups = geometry.inner, geometry.outer, geometry.groups
+    image = (geometry.batch, inner, *size)
+    steps: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     if operator == "im2col_backward":
-        out = (geometry.batch, inner, *size)
-        return FoldCall(out=out, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+        return FoldCall(out=image, kernel=kernel, **steps)
+    if operator == "im2col":
+        return UnfoldCall(image=image, kernel=kernel, **steps)
     if operator == "deconv_grad_filter":
         return DeconvolutionCall(
             x=(geometry.batch, *geometry.size[:2], groups * inner),
             dy=(geometry.batch, *size, groups * outer),
             kernel=kernel,
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
             group=groups,
+            **steps,
         )
     if operator in _BLOCK_CALLS:
         blocks = BlockCall(

@@ -75,9 +75,16 @@ def test_every_rule_of_the_page_has_the_pages_sentence_and_no_other_rule_has_one
         assert bool(rule.sentence) == (rule.origin in _OF_THE_PAGE), rule.broken
 
 
+_FIRST_FIVE = (
+    *("convolution_backward", "im2col_backward", "deconv_grad_filter"),
+    *("conv2d_backprop_input", "conv2d_backprop_filter"),
+)
+
+
 @each_operator
-def test_operators_of_the_first_five_pages_reject_what_breaks_the_page(operator: str) -> None:
-    assert OPERATORS[operator].documented_rules is DocumentedRules.ERROR
+def test_only_operators_of_the_first_five_pages_reject_what_breaks_the_page(operator: str) -> None:
+    rejects = OPERATORS[operator].documented_rules is DocumentedRules.ERROR
+    assert rejects == (operator in _FIRST_FIVE)
 
 
 @pytest.mark.parametrize("error", _PAGE_ERRORS, ids=lambda error: error.name)
@@ -104,7 +111,8 @@ def test_rule_that_the_vendors_tests_break_is_always_a_warning(
     rule = rule_of(error)
     planned = plan_of(error.sample, PlanOptions(documented_rules=answer))
 
-    assert rule.origin is RuleOrigin.CONTRADICTED
+    follows_source = OPERATORS[error.sample.operator].documented_rules is DocumentedRules.WARN
+    assert rule.origin in (_OF_THE_PAGE if follows_source else (RuleOrigin.CONTRADICTED,))
     assert len(warned(rule, planned.warnings)) == 1
 
 

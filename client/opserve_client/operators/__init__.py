@@ -28,6 +28,7 @@ from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
 from opserve_client.operators.convolution_backward import ConvolutionBackward
 from opserve_client.operators.deconv_grad_filter import DeconvGradFilter
+from opserve_client.operators.im2col import Im2col
 from opserve_client.operators.im2col_backward import Im2colBackward
 from opserve_client.schema import Schema
 from opserve_client.tensors import (
@@ -51,6 +52,7 @@ OperatorClass = (
     | type[Conv2dBackpropInput]
     | type[Conv2dBackpropFilter]
     | type[DeconvGradFilter]
+    | type[Im2col]
 )
 OPERATORS: Mapping[str, OperatorClass] = {
     "convolution_backward": ConvolutionBackward,
@@ -58,6 +60,7 @@ OPERATORS: Mapping[str, OperatorClass] = {
     "conv2d_backprop_input": Conv2dBackpropInput,
     "conv2d_backprop_filter": Conv2dBackpropFilter,
     "deconv_grad_filter": DeconvGradFilter,
+    "im2col": Im2col,
 }
 
 

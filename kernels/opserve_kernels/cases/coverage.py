@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from opserve_kernels.cases.case import DRAWN_KINDS, Case
 from opserve_kernels.cases.refusals.changes import ERROR_TABLE
 from opserve_kernels.cases.registry import cases_of
-from opserve_kernels.operator import RuleOrigin
 from opserve_kernels.operators import OPERATOR_NAMES
 
 _STEPS = ("stride", "padding", "dilation")
@@ -29,7 +28,7 @@ def required(operator: str) -> tuple[str, ...]:
         *(
             f"refused: {rule.parameter}: {rule.broken}"
             for rule in cases.rules
-            if rule.origin is not RuleOrigin.CONTRADICTED
+            if cases.is_error(rule)
         ),
     )
 

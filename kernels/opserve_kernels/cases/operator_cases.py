@@ -11,7 +11,7 @@ from opserve_kernels.cases.projection import Projection
 from opserve_kernels.cases.refusals.changes import Breach, Row
 from opserve_kernels.cases.sum import Sum
 from opserve_kernels.number_formats import Operands
-from opserve_kernels.operator import Rule, Support
+from opserve_kernels.operator import DocumentedRules, Rule, RuleOrigin, Support
 
 Entries = tuple[int, ...]
 Steps = tuple[Entries, Entries, Entries]
@@ -66,6 +66,7 @@ class OperatorCases:
     Attributes:
         support: Support on each profile that has the operator.
         rules: The error table.
+        documented_rules: The operator's own answer to a broken rule of the page alone.
         forms: The forms, simple ones first.
         rarer_forms: Forms of `standard` alone, which do not change the turns of dtypes of the
             others.
@@ -92,6 +93,7 @@ class OperatorCases:
 
     support: Mapping[str, Support]
     rules: tuple[Rule, ...]
+    documented_rules: DocumentedRules = DocumentedRules.ERROR
     forms: Callable[[], Iterator[Form]]
     rarer_forms: Callable[[], Iterator[Form]] = lambda: iter(())
     layers: Callable[[], Iterator[tuple[str, Call]]] = lambda: iter(())
@@ -110,3 +112,9 @@ class OperatorCases:
     unrounded: tuple[str, ...] = ()
     projected: Projected | None = None
     contributing: Callable[[Case], Mapping[str, int]] = _none
+
+    def is_error(self, rule: Rule) -> bool:
+        """Whether a call that breaks a rule is rejected by default."""
+        if rule.origin is RuleOrigin.PAGE:
+            return self.documented_rules is DocumentedRules.ERROR
+        return rule.origin is not RuleOrigin.CONTRADICTED

@@ -10,6 +10,7 @@ OPERATOR_NAMES = (
     "conv2d_backprop_input",
     "conv2d_backprop_filter",
     "deconv_grad_filter",
+    "im2col",
 )
 """The registry, in the order of docs and suites; a name is that of the folder and of the proto."""
 

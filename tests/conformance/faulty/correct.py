@@ -32,8 +32,10 @@ class Call:
         case: What is called.
         operands: "grad_output", "input" and "weight" of a convolution, in plain order, rounded as
             they are multiplied, in the accumulator's dtype; zeros for one that is not given. As
-            "bias" grad_output as it is given; as "columns" (N, C, taps ..., positions ...).
-        gradients: The case's output that each gradient is: "image", "weight", "bias", "fold".
+            "bias" grad_output as it is given; as "columns" (N, C, taps ..., positions ...); as
+            "pixels" an image to copy.
+        gradients: The case's output that each gradient is: "image", "weight", "bias", "fold"; and
+            the copy "unfold".
         channels: Of grad_output; those beyond fill a block.
         stride: By spatial dimension, as are all rows.
         padding: Before the image.
@@ -42,6 +44,7 @@ class Call:
         output_padding: Of a transposed convolution.
         groups: Groups of channels.
         transposed: Whether the convolution is a transposed one.
+        columns: Taps and positions of columns that are copied from "pixels".
         kept: What becomes of a sum whenever products were added to it.
         laid: A gradient as its output has it, but for the shape.
     """
@@ -57,13 +60,15 @@ class Call:
     output_padding: Row = ()
     groups: int = 1
     transposed: bool = False
+    columns: Row = ()
     kept: Callable[[Array], Array] = as_it_is
     laid: Callable[[Array], Array] = as_it_is
 
 
 def sums_of(call: Call) -> dict[str, Array]:
     """The gradients that are asked for, not yet rounded."""
-    found = {"image": _image, "weight": _weight, "bias": _bias, "fold": _fold}
+    found = {"image": _image, "weight": _weight, "bias": _bias}
+    found |= {"fold": _fold, "unfold": _unfold}
     return {name: found[name](call) for name in call.gradients}
 
 
@@ -106,6 +111,15 @@ def _fold(call: Call) -> Array:
         part = columns[_third(tap)][inside]
         image[outside] = call.kept(image[outside] + part)
     return image
+
+
+def _unfold(call: Call) -> Array:
+    image = call.operands["pixels"]
+    kernel, places = call.columns[:2], call.columns[2:]
+    columns = np.zeros((*image.shape[:2], *call.columns), image.dtype)
+    for tap, inside, outside in _reached(call, places, image.shape[2:], kernel):
+        columns[_third(tap)][inside] = image[outside]
+    return columns
 
 
 def _grouped(call: Call) -> tuple[Array, Array, Array]:

@@ -46,7 +46,7 @@ def _changed(call: Call, **operands: Array) -> Call:
 
 def _incoming(call: Call) -> str:
     """The operand that is a factor of every product."""
-    return "columns" if "columns" in call.operands else "grad_output"
+    return next(name for name in ("columns", "pixels", "grad_output") if name in call.operands)
 
 
 def _flipped(weight: Array) -> Array:
@@ -56,10 +56,14 @@ def _flipped(weight: Array) -> Array:
 def _flip(call: Call) -> Call:
     if "weight" in call.operands:
         return _changed(call, weight=_flipped(call.operands["weight"]))
+    if "columns" not in call.operands:
+        return call
     return _changed(call, columns=np.flip(call.operands["columns"], _COLUMN_TAPS))
 
 
 def _flip_back(_: Call, sums: Sums) -> Sums:
+    if "unfold" in sums:
+        return {"unfold": np.flip(sums["unfold"], _COLUMN_TAPS)}
     return {**sums, **{name: _flipped(sums[name]) for name in sums if name == "weight"}}
 
 
@@ -124,12 +128,18 @@ def _swap_lanes_back(call: Call, sums: Sums) -> Sums:
     return {"weight": lanes_swapped(sums["weight"])} if is_laid else sums
 
 
+def _taps_first(columns: Array) -> Array:
+    return np.moveaxis(columns, 1, 3)
+
+
 def _other_row_order(call: Call) -> Call:
     """Taps before channels where they belong behind, and vice versa."""
     if call.case.operator == "deconv_grad_filter":
         is_first = call.case.arguments.get("row_order") == "kh_kw_oc"
         order = "oc_kh_kw" if is_first else "kh_kw_oc"
         return replace(call, laid=rows_laid(call.case, order))
+    if "pixels" in call.operands:
+        return replace(call, laid=_taps_first)
     if "columns" not in call.operands:
         return call
     columns = call.operands["columns"]

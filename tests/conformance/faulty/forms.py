@@ -114,6 +114,29 @@ def _columns(case: Case, given: Operands) -> Call:
     )
 
 
+def _pixels(case: Case, given: Operands) -> Call:
+    arguments = cast("Mapping[str, Any]", case.arguments)
+    names = ("kernel_size", "stride", "padding", "dilation")
+    image = given["self"].reshape((-1, *given["self"].shape)[-4:])
+    places = (
+        (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+        for size, kernel, stride, padding, dilation in zip(
+            image.shape[2:], *(arguments[name] for name in names), strict=True
+        )
+    )
+    return Call(
+        case=case,
+        operands={"pixels": image},
+        gradients={"unfold": "out"},
+        channels=image.shape[1],
+        stride=arguments["stride"],
+        padding=arguments["padding"],
+        after=arguments["padding"],
+        dilation=arguments["dilation"],
+        columns=(*arguments["kernel_size"], *places),
+    )
+
+
 def _blocks(case: Case, given: Operands) -> Call:
     """The gradient of the image if filters are given, else that of the weight."""
     shape, _, _ = superblocks_of(case)
@@ -198,6 +221,7 @@ def _dense(fractal: Array, shape: Row) -> Array:
 _CALLS: Mapping[str, Callable[[Case, Operands], Call]] = {
     "convolution_backward": _convolution,
     "im2col_backward": _columns,
+    "im2col": _pixels,
     "conv2d_backprop_input": _blocks,
     "conv2d_backprop_filter": _blocks,
     "deconv_grad_filter": _deconvolution,

@@ -17,7 +17,7 @@ from opserve_kernels.number_formats import promote
 from opserve_kernels.status import AnyStatus
 from opserve_kernels.tensor import DataType
 
-_CONVOLUTION, _BLOCKS_INPUT = "convolution_backward", "conv2d_backprop_input"
+_CONVOLUTION, _BLOCKS_INPUT, _COPY = "convolution_backward", "conv2d_backprop_input", "im2col"
 Sums = Mapping[str, Array]
 Memory = Mapping[str, Placed]
 _SATURATING = ("ascend910", "ascend310p", "ascend310b", "ascend310")
@@ -113,6 +113,8 @@ def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
 
 def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
     """Through the dtypes that a sum passes to its own."""
+    if case.operator == _COPY and case.tensors["self"].dtype == case.tensors[name].dtype:
+        return sums  # copied, not cast
     saturates = case.profile in _SATURATING or case.operator == _BLOCKS_INPUT
     passed = [case.tensors[name].dtype]
     if case.profile != _EXACT:
@@ -125,7 +127,7 @@ def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
 
 
 def _passed(case: Case, name: str) -> list[DataType]:
-    if name in {"res_tensor", "dw_data"}:
+    if name in {"res_tensor", "dw_data"} or case.operator == _COPY:
         return []
     if name in {"grad_bias", "out"}:
         return [case.tensors["grad_output"].dtype]

@@ -23,7 +23,7 @@ CONTRADICTED_SAMPLES: Mapping[str, tuple[ErrorSample, ...]] = {
     for name, module in _ERRORS.items()
     if hasattr(module, "CONTRADICTED_SAMPLES")
 }
-"""Calls that break a rule of RuleOrigin.CONTRADICTED."""
+"""Calls that break a rule of RuleOrigin.CONTRADICTED, or of PAGE where an operator only warns."""
 ERRORS_ELSEWHERE: Mapping[str, tuple[ErrorSample, ...]] = {
     "convolution_backward": convolution_backward_empty.ERRORS_OF_EMPTY,
 }

@@ -186,7 +186,7 @@ class Sample:
         }
         return OPERATORS[self.operator].schema(**tensors, **self.scalars)
 
-    def but(self, name: str, **changes: Any) -> "Sample":
+    def but(self, name: str, /, **changes: Any) -> "Sample":
         """The same call with other arguments; None is a null pointer.
 
         Args:

@@ -41,14 +41,14 @@ def kernels(
     out: Array | None = None,
     **call: Any,  # noqa: ANN401  the operators' arguments
 ) -> None:
-    """Computes convolution_backward and im2col_backward for operands and results of one dtype.
+    """Computes the aclnn operators for operands and results of one dtype.
 
     Raises:
         NotImplementedError: PyTorch has no such call.
     """
     if operator not in _COMPUTED:
         raise NotImplementedError(operator)
-    operands = [call[name] for name in ("grad_output", "input", "weight") if name in call]
+    operands = [call[name] for name in ("grad_output", "input", "weight", "self") if name in call]
     if profile != _PROFILES[operands[0].dtype.name]:
         raise NotImplementedError(f"{profile} sums or rounds in another way")
     results = [array for array in (grad_input, grad_weight, grad_bias, out) if array is not None]
@@ -95,8 +95,17 @@ def _im2col_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tenso
     return [image.to(columns.dtype)]
 
 
+def _im2col(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
+    (image,) = given
+    if not image.numel():
+        raise NotImplementedError("an image without elements")
+    rows = (list(call[name]) for name in ("kernel_size", "dilation", "padding", "stride"))
+    return [torch.ops.aten.im2col(image, *rows)]
+
+
 _COMPUTED = {
     "convolution_backward": _convolution_backward,
+    "im2col": _im2col,
     "im2col_backward": _im2col_backward,
 }
 

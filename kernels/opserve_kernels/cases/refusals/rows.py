@@ -3,7 +3,6 @@
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import refused, row_of
 from opserve_kernels.cases.registry import cases_of
-from opserve_kernels.operator import RuleOrigin
 
 
 def refusals_of(operator: str) -> tuple[Case, ...]:
@@ -15,7 +14,5 @@ def refusals_of(operator: str) -> tuple[Case, ...]:
     cases = cases_of(operator)
     breaches = cases.breaches()
     return tuple(
-        refused(rule, breaches[row_of(rule)])
-        for rule in cases.rules
-        if rule.origin is not RuleOrigin.CONTRADICTED
+        refused(rule, breaches[row_of(rule)]) for rule in cases.rules if cases.is_error(rule)
     )

@@ -41,9 +41,9 @@ def replaces_refusal(case: Case, broken: BrokenRule, *, warns: bool) -> bool:
         broken: The warning.
         warns: Whether the target treats rules of the page alone as warnings.
     """
-    mere_warnings = {RuleOrigin.CONTRADICTED, *([RuleOrigin.PAGE] if warns else [])}
+    is_error = cases_of(case.operator).is_error
     return any(
-        rule.origin in mere_warnings
+        (not is_error(rule) or (warns and rule.origin is RuleOrigin.PAGE))
         and rule.status.name == case.expect == broken.name
         and (rule.parameter, rule.sentence) == (broken.parameter, broken.sentence)
         for rule in _rows(case)

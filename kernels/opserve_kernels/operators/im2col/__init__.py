@@ -1,0 +1,1 @@
+"""aclnnIm2col: blocks of an image copied into columns."""
