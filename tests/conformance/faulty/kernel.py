@@ -113,9 +113,9 @@ def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
 
 def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
     """Through the dtypes that a sum passes to its own."""
-    if case.operator == _COPY and case.tensors["self"].dtype == case.tensors[name].dtype:
-        return sums  # copied, not cast
     saturates = case.profile in _SATURATING or case.operator == _BLOCKS_INPUT
+    if case.operator == _COPY:  # a cast saturates, a copy does not
+        saturates = saturates and case.tensors["self"].dtype != case.tensors[name].dtype
     passed = [case.tensors[name].dtype]
     if case.profile != _EXACT:
         passed = [*_passed(case, name), *passed]
