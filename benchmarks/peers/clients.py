@@ -10,12 +10,12 @@ import numpy as np
 
 from benchmarks.bare import Bare
 from benchmarks.commands import COMMANDS_A_BATCH
-from benchmarks.one_shot import one_shot_request
+from benchmarks.one_shot import connect_request, rest_request
 from benchmarks.peers.driver import Call, drive
 from benchmarks.peers.http_bytes import HttpBytes
 from benchmarks.peers.sizes import LARGE_BYTES, SMALL_BYTES, TRANSFERS_MIB
 from benchmarks.raw import RawCalls
-from benchmarks.small_call import COLUMNS, IMAGE, SmallCall, fold
+from benchmarks.small_call import COLUMNS, DATA, IMAGE, SmallCall, fold
 from benchmarks.subject import LEASE_S, Bulk
 from opserve.v1.command_service_pb2 import Command, SubmitRequest
 from opserve.v1.memory_service_pb2 import AllocateRequest, FillRequest, WriteRequest
@@ -62,7 +62,8 @@ def _of_opserve(grpc_address: str, url: str) -> _Calls:
         "raw plan over gRPC": lambda: _raw_plan(grpc_address),
         "allocated over gRPC": lambda: _allocated(grpc_address),
         "allocated over HTTP": lambda: _allocated(url),
-        "one-shot by REST": lambda: _posted(url, one_shot_request()),
+        "one-shot by REST": lambda: _posted(url, rest_request()),
+        "one-shot by Connect": lambda: _posted(url, connect_request()),
         "fill over gRPC": lambda: _fill(grpc_address, commands=1),
         "fill over HTTP": lambda: _fill(url, commands=1),
         "fills over gRPC": lambda: _fill(grpc_address, commands=COMMANDS_A_BATCH),
@@ -108,7 +109,7 @@ def _triton_over_http(url: str) -> Call:
     wanted = {"name": "OUTPUT", "parameters": {"binary_data": True}}
     header = json.dumps({"inputs": [given], "outputs": [wanted]}).encode()
     fields = (("Inference-Header-Content-Length", str(len(header))),)
-    body = header + np.arange(SMALL_BYTES // 4, dtype=np.float32).tobytes()
+    body = header + DATA
     return _posted(url, Request("POST", "/v2/models/identity/infer", fields, body))
 
 
@@ -118,6 +119,7 @@ def _posted(url: str, request: Request) -> Call:
     def call() -> None:
         status, answer = http.call(request, timeout_s=_TIMEOUT_S)
         assert status == _OK, answer
+        assert DATA in answer, "a wrong answer"
 
     return call
 

@@ -19,6 +19,8 @@ class Buffer:
         memory: The session's memory.
         users: Queued or running work that uses it, by completion.
         copies: Those of them that are copies in slices, between which calls begin.
+        last_wait: The latest of the calls that wait until it is idle, by completion; each waits for
+            the one before it.
         freed: Whether its handle is dead.
         scratch: Where calls compute that have it as their workspace, if that is elsewhere.
     """
@@ -28,6 +30,7 @@ class Buffer:
     memory: SessionMemory
     users: set[asyncio.Future[None]] = field(default_factory=set[asyncio.Future[None]])
     copies: set[asyncio.Future[None]] = field(default_factory=set[asyncio.Future[None]])
+    last_wait: asyncio.Future[None] | None = None
     freed: bool = False
     scratch: Region | None = None
 

@@ -248,25 +248,53 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
     view = view_of(session, handle, offset, size_bytes)
     if session.buffers.get(handle).users:
         with session.in_progress():
-            await _wait_until_idle(session, handle)
+            await _wait_in_turn(session, handle)
     # The use renews the lease.
     session.touch()
     return view
 
 
-async def _wait_until_idle(session: Session, *handles: int) -> None:
-    """Returns when all of these buffers exist and no queued work uses any of them."""
+async def _wait_in_turn(session: Session, handle: int) -> None:
+    """Returns when a buffer is idle; of several such waits its work wakes the first alone."""
+    # If the end of a call woke all of them, the first one could queue another call, and all others
+    # would wait again: calls on one buffer would cost more the more of them wait.
+    buffer, mine = session.buffers.get(handle), asyncio.get_running_loop().create_future()
+    previous, buffer.last_wait = buffer.last_wait, mine
+    try:
+        await _wait_until_idle(session, handle, previous=previous)
+    finally:
+        # The next wait continues in a later iteration of the loop, when this one's caller has used
+        # the buffer.
+        mine.set_result(None)
+        if buffer.last_wait is mine:
+            buffer.last_wait = None
+
+
+async def _wait_until_idle(
+    session: Session, *handles: int, previous: asyncio.Future[None] | None = None
+) -> None:
+    """Returns when all of these buffers exist and no queued work uses any of them.
+
+    Args:
+        session: The session.
+        handles: Handles of the buffers.
+        previous: A wait that must end first; None where there is none.
+    """
     deadline_s = session.time() + session.limits.wait_limit_s
+    ahead = set[asyncio.Future[None]]() if previous is None else {previous}
     # The buffers are looked up in every round: one may be freed during the wait, and its handle
     # then raises.
-    while users := {user for handle in handles for user in session.buffers.get(handle).users}:
+    while awaited := ahead or {
+        user for handle in handles for user in session.buffers.get(handle).users
+    }:
         await wait_for_all(  # more work may be queued during the wait
-            users,
+            awaited,
             timeout_s=max(deadline_s - session.time(), 0.0),
             status=Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
             what=f"the queued work on {' and '.join(f'buffer {handle}' for handle in handles)}",
         )
         session.check_open()
+        ahead.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

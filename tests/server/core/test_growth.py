@@ -178,3 +178,32 @@ async def test_entries_wait_until_they_run_are_dropped_or_their_session_ends(
     while caller.device.held:
         await caller.finish()
     await asyncio.gather(aborted, closed, return_exceptions=True)
+
+
+USES: dict[str, Callable[[int], c.Command]] = {
+    "read": lambda buffer: c.Read(buffer=buffer, size_bytes=8),
+    "write": lambda buffer: c.Write(buffer=buffer, data=bytes(8)),
+    "fill": lambda buffer: c.Fill(buffer=buffer, size_bytes=8),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+async def test_calls_that_wait_for_a_buffer_cost_as_much_beside_many_of_them(
+    use: Callable[[int], c.Command],
+) -> None:
+    """Each call waits for the work of the one before it, which is queued during the wait."""
+
+    async def cost_of_each(calls: int) -> float:
+        caller = await roomy_caller()
+        execute = await caller.repeatable()
+        batch = [use(execute.workspace), execute, c.SynchronizeStream()]
+        counted = Instructions()
+        with counted.counted():
+            await asyncio.gather(
+                *(caller.service.submit(LOCAL, caller.name, batch) for _ in range(calls))
+            )
+        assert len(caller.device.calls) == calls
+        await caller.service.stop()
+        return counted.count / calls
+
+    assert await cost_of_each(2 * _MANY) < 1.2 * await cost_of_each(_MANY)
