@@ -42,6 +42,8 @@ _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 have."""
 _HEADER_LIMIT = 10_000
 _PIECE_BYTES = 2**17
+_SMALL_BYTES = 2**14
+"""Size of a file, and of its arrays, that takes less than a millisecond, whatever it contains."""
 _SIZES = range(2**63)
 _TYPES = frozenset(
     ordered for dtype in NUMPY_TYPES.values() for ordered in (dtype, dtype.newbyteorder(">"))
@@ -129,13 +131,20 @@ async def unpacked(
     """The arrays of a file, as from load_arrays.
 
     Their bytes are reserved, or rejected beyond the tenant's quota (QuotaExceeded), before anything
-    is unpacked. A thread cannot be stopped, so a cancellation waits for its end: the caller keeps
-    the reservation and the file for as long as the thread uses them.
+    is unpacked. A file of some KiB is read at once, and a larger one in a thread. A thread cannot
+    be stopped, so a cancellation waits for its end: the caller keeps the reservation and the file
+    for as long as the thread uses them.
     """
-    reading = asyncio.to_thread(unpacked_bytes, file, size_bytes, limits=limits)
-    claimed = await to_its_end(reading)
+    small = size_bytes <= _SMALL_BYTES
+    if small:
+        claimed = unpacked_bytes(file, size_bytes, limits=limits)
+    else:
+        reading = asyncio.to_thread(unpacked_bytes, file, size_bytes, limits=limits)
+        claimed = await to_its_end(reading)
     in_flight.check(claimed)
     in_flight.update(claimed)
+    if small and claimed <= _SMALL_BYTES:
+        return load_arrays(file, size_bytes, limits=limits)
     return await to_its_end(asyncio.to_thread(load_arrays, file, size_bytes, limits=limits))
 
 

@@ -1,5 +1,6 @@
 """Untrusted array files: every claim is checked before it is used."""
 
+import asyncio
 import io
 import random
 import struct
@@ -17,8 +18,18 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from opserve_server.calls import BodyTooLarge
+from opserve_server.core.accounts import Accounts
 from opserve_server.core.errors import InvalidArgument
-from opserve_server.npz import ArrayLimits, StoredArray, archive_of, load_arrays, unpacked_bytes
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.tenants import Resource
+from opserve_server.npz import (
+    ArrayLimits,
+    StoredArray,
+    archive_of,
+    load_arrays,
+    unpacked,
+    unpacked_bytes,
+)
 
 LIMITS = ArrayLimits(arrays=3, unpacked_bytes=10_000)
 PIECE_BYTES = 50
@@ -397,3 +408,26 @@ def test_a_name_that_is_no_text_is_refused() -> None:
     data = data.replace("\u00e9".encode(), b"\xff\xfe")
     with pytest.raises(InvalidArgument, match=r"broken \.npz"):
         load(bytes(data))
+
+
+@pytest.mark.parametrize(("count", "threads"), [(3000, 0), (5000, 2)])
+async def test_only_a_file_of_more_than_16_kib_is_read_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, count: int, threads: int
+) -> None:
+    begun: list[object] = []
+
+    async def in_thread(
+        function: Callable[..., object], *args: object, **options: object
+    ) -> object:
+        begun.append(function)
+        return function(*args, **options)
+
+    monkeypatch.setattr(asyncio, "to_thread", in_thread)
+    file = io.BytesIO()
+    np.savez(file, x=np.zeros(count, np.float32))
+    in_flight = Accounts().of(LOCAL.tenant).reserve(Resource.BYTES_IN_FLIGHT)
+    limits = ArrayLimits(arrays=1, unpacked_bytes=2**20)
+    arrays = await unpacked(file, len(file.getvalue()), limits=limits, in_flight=in_flight)
+    assert arrays["x"].shape == (count,)
+    assert len(begun) == threads
+    in_flight.update(0)

@@ -22,7 +22,7 @@ from opserve_server.connect_api.envelopes import (
 from opserve_server.connect_api.errors import IDENTITY, UnsupportedCompression, too_late
 from opserve_server.core.observations import CALL, Call
 from opserve_server.open_calls import CallSlot
-from opserve_server.rest_api.bodies import bounded
+from opserve_server.rest_api.bodies import ClientWatch, bounded
 
 _OK = "ok"
 """Outcome of a call without an error, for observers."""
@@ -30,9 +30,6 @@ _VERSION, _TIMEOUT = "Connect-Protocol-Version", "Connect-Timeout-Ms"
 _UNARY_ENCODING, _STREAM_ENCODING = "Content-Encoding", "Connect-Content-Encoding"
 _TIMEOUT_DIGITS = 10
 _MS_PER_S = 1e3
-_UNWATCHED_S = 0.05
-"""Seconds from which a call is cancelled when its client disconnects: a task for each short call
-would cost more than its handler."""
 AnswerT = TypeVar("AnswerT")
 Watch = Callable[[], None]
 
@@ -149,7 +146,7 @@ async def _within_deadline(
     """
     limit_ms = _limit_ms(call.headers)
     until = asyncio.timeout(None if limit_ms is None else limit_ms / _MS_PER_S)
-    client = _Client(receive, until)
+    client = ClientWatch(receive, until)
     try:
         async with until:
             return await work(client.watch)
@@ -173,42 +170,3 @@ def _limit_ms(headers: Mapping[str, str | bytes]) -> int | None:
         allowed = f"milliseconds, at most {_TIMEOUT_DIGITS} digits"
         raise malformed(_TIMEOUT, given=text, allowed=allowed)
     return int(text)
-
-
-class _Client:
-    """Expires a timeout when the client of a call disconnects.
-
-    Args:
-        receive: ASGI's.
-        until: The timeout.
-
-    Attributes:
-        gone: Whether the client has disconnected.
-    """
-
-    def __init__(self, receive: Receive, until: asyncio.Timeout) -> None:
-        self.gone = False
-        self._receive = receive
-        self._until = until
-        self._timer: asyncio.TimerHandle | None = None
-        self._watching: asyncio.Task[None] | None = None
-
-    def watch(self) -> None:
-        """Begins to watch, in a while; the body has been received."""
-        self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_S, self._begin)
-
-    def forget(self) -> None:
-        """Stops watching."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
-
-    def _begin(self) -> None:
-        self._watching = asyncio.create_task(self._wait())
-
-    async def _wait(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.gone = True
-        self._until.reschedule(0.0)

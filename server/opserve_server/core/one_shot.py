@@ -14,7 +14,7 @@ from opserve_kernels.status import Status
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Format, Tensor
 from opserve_server.core.accounts import Reservation
 from opserve_server.core.errors import InvalidArgument, LimitExceeded
-from opserve_server.core.leases import Lease, opened
+from opserve_server.core.leases import Lease, leased, opened
 from opserve_server.core.memory_commands import Allocate
 from opserve_server.core.operator_commands import Execute, GetWorkspaceSize, SetTensorBuffer
 from opserve_server.core.principal import Principal
@@ -22,9 +22,12 @@ from opserve_server.core.results import Planned, RuleWarning
 from opserve_server.core.service import Service
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.stream_commands import SynchronizeStream
+from opserve_server.core.whole_calls import WholeCall
 
 Array = NDArray[Any]
 
+SMALL_BYTES = 64 * 1024
+"""Bytes of arrays and outputs up to which a call is one command, with its outputs in one piece."""
 NUMPY_TYPES: Mapping[DataType, np.dtype[Any]] = MappingProxyType(
     {dtype: numpy.newbyteorder("<") for dtype, numpy in NUMPY_DTYPES.items()}
     | {DataType.BF16: np.dtype("<u2")}
@@ -121,6 +124,16 @@ async def computed(
     """
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
+    array_bytes = sum(array.nbytes for array in call.arrays.values())
+    output_bytes = _output_bytes(call, arguments)
+    # Of a malformed output any number, which phase one rejects.
+    if 0 <= output_bytes <= min(SMALL_BYTES - array_bytes, call.output_bytes_limit):
+        in_flight.check(output_bytes)
+        in_flight.update(array_bytes + output_bytes)
+        answer = await _computed_at_once(service, principal, call, arguments, inputs)
+        in_flight.update(output_bytes)
+        yield answer
+        return
     async with opened(service, principal, call.session) as lease:
         # Only while it computes: afterwards a client that stops reading must not keep the session.
         with lease.whole_call():
@@ -129,14 +142,40 @@ async def computed(
             planned = await lease.run(GetWorkspaceSize(operator=operator, arguments=arguments))
             assert isinstance(planned, Planned)
             # Known before anything is computed, so a call beyond the quota costs only its plan.
-            output_bytes = _output_bytes(call, arguments)
+            _check_limit(call, output_bytes)
             in_flight.check(output_bytes)
-            in_flight.update(sum(array.nbytes for array in call.arrays.values()) + output_bytes)
+            in_flight.update(array_bytes + output_bytes)
             outputs = await _compute(lease, call, arguments, inputs, planned.executor)
         del call, inputs  # a client that reads slowly must not keep the arrays in memory
         # The inputs are released; only the outputs are still in transit.
         in_flight.update(output_bytes)
         yield OneShotAnswer(outputs=outputs, warnings=planned.warnings)
+
+
+async def _computed_at_once(
+    service: Service,
+    principal: Principal,
+    call: OneShotCall,
+    arguments: object,
+    inputs: Mapping[str, Array],
+) -> OneShotAnswer:
+    """The answer to a small call, whose session has ended."""
+    tensors = _tensors(call, arguments)
+    elements = {index: inputs[name].tobytes() for index, name, _ in tensors if name in inputs}
+    plan = GetWorkspaceSize(operator=call.operator.name, arguments=arguments)
+    async with leased(service, principal, call.session) as lease:
+        whole = WholeCall(plan=plan, inputs=elements)
+        computed = await service.compute(principal, lease.session, whole)
+    outputs = [
+        Output(name=name, tensor=tensor, chunks=_only(computed.outputs[index]))
+        for index, name, tensor in tensors
+        if index in computed.outputs
+    ]
+    return OneShotAnswer(outputs=outputs, warnings=computed.warnings)
+
+
+async def _only(chunk: bytes) -> AsyncGenerator[bytes]:
+    yield chunk
 
 
 async def _compute(
@@ -220,9 +259,12 @@ def _chosen(tensor: Tensor, choice: TensorChoice) -> Tensor:
 
 
 def _output_bytes(call: OneShotCall, arguments: object) -> int:
-    """Bytes of all outputs, within the call's limit."""
+    """Bytes of all outputs."""
     tensors: list[Tensor | None] = [getattr(arguments, name) for name in call.operator.outputs]
-    size = sum(_size_bytes(tensor) for tensor in tensors if tensor is not None)
+    return sum(_size_bytes(tensor) for tensor in tensors if tensor is not None)
+
+
+def _check_limit(call: OneShotCall, size: int) -> None:
     if size > call.output_bytes_limit:
         raise LimitExceeded(
             Status.ACL_ERROR_RT_OVER_LIMIT,
@@ -232,7 +274,6 @@ def _output_bytes(call: OneShotCall, arguments: object) -> int:
             given=size,
             allowed=call.output_bytes_limit,
         )
-    return size
 
 
 def _size_bytes(tensor: Tensor) -> int:

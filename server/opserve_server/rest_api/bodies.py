@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
 
 from opserve_server.calls import BodyTooLarge, malformed
 
@@ -14,6 +15,9 @@ MULTIPART = "multipart/form-data"
 OCTETS = "application/octet-stream"
 BYTES: Mapping[str, str] = {"type": "string", "format": "binary"}
 """Schema of bytes."""
+_UNWATCHED_S = 0.05
+"""Seconds from which a call is cancelled when its client disconnects: a task for each short call
+would cost more than its handler."""
 AnswerT = TypeVar("AnswerT")
 
 
@@ -62,28 +66,63 @@ async def bounded(request: Request, *, limit: int) -> AsyncGenerator[bytes]:
         yield chunk
 
 
+class ClientWatch:
+    """Expires a timeout when the client of a call disconnects.
+
+    Args:
+        receive: ASGI's; it must have returned the whole body before `watch`.
+        until: The timeout.
+
+    Attributes:
+        gone: Whether the client has disconnected.
+    """
+
+    def __init__(self, receive: Receive, until: asyncio.Timeout) -> None:
+        self.gone = False
+        self._receive = receive
+        self._until = until
+        self._timer: asyncio.TimerHandle | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        """Begins to watch, in a while."""
+        self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_S, self._begin)
+
+    def forget(self) -> None:
+        """Stops watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def _begin(self) -> None:
+        self._watching = asyncio.create_task(self._wait())
+
+    async def _wait(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        self._until.reschedule(0.0)
+
+
 async def while_connected(request: Request, work: Awaitable[AnswerT]) -> AnswerT:
     """The answer of work that may wait; cancels it when the client disconnects.
 
     Raises:
         ClientDisconnect: The client disconnected.
     """
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    until = asyncio.timeout(None)
+    client = ClientWatch(request.receive, until)
+    client.watch()
     try:
-        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientDisconnect
-        return working.result()
+        async with until:
+            return await work
+    except TimeoutError:
+        if client.gone and until.expired():
+            raise ClientDisconnect from None
+        raise
     finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
-
-
-async def _disconnected(request: Request) -> None:
-    """Returns when the client disconnects; the body must have been read."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+        client.forget()
 
 
 def content_length(request: Request) -> int | None:

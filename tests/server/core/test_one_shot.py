@@ -3,6 +3,7 @@
 import asyncio
 import weakref
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,29 @@ async def test_outputs_are_charged_until_they_are_read(service: Service) -> None
             assert account.use(Resource.BYTES_IN_FLIGHT) == OUTPUT_BYTES
         assert account.use(Resource.SESSIONS) == 0
     assert account.use(Resource.BYTES_IN_FLIGHT) == 0
+
+
+async def test_outputs_of_a_small_call_are_charged_until_they_are_read(
+    service: Service, device: FakeDevice
+) -> None:
+    account = service.accounts.of(LOCAL.tenant)
+    small = replace(
+        call(),
+        arguments={**call().arguments, "input_size": (8, 8)},
+        arrays={"columns": np.ones((1, 64), np.float32)},
+    )
+    with account.in_flight(256) as moving:
+        async with computed(service, LOCAL, small, moving) as answer:
+            assert account.use(Resource.SESSIONS) == 0
+            assert account.use(Resource.BYTES_IN_FLIGHT) == 256
+            (output,) = answer.outputs
+            assert len(b"".join([chunk async for chunk in output.chunks])) == 256
+    assert account.use(Resource.BYTES_IN_FLIGHT) == 0
+    account.renew(Tenant(name=LOCAL.tenant, quota=Quota(bytes_in_flight=511)))
+    with account.in_flight(256) as moving, pytest.raises(QuotaExceeded):
+        async with computed(service, LOCAL, small, moving):
+            pytest.fail("it was computed")
+    assert len(device.calls) == 1
 
 
 async def test_outputs_that_a_quota_does_not_allow_are_refused_before_they_are_computed(

@@ -79,9 +79,24 @@ PLANNED = ConvolutionBackward(
 )
 
 
-async def test_a_call_is_planned_then_given_memory_then_run_and_its_session_ends(
+async def test_a_small_call_is_one_command_of_a_session_that_ends(
     client: httpx2.AsyncClient, service: RecordingService
 ) -> None:
+    response = await run(client)
+    assert response.status_code == 200, response.text
+    planned = core.GetWorkspaceSize(operator="convolution_backward", arguments=PLANNED)
+    assert service.asked[0] == (SESSION, "", [planned])
+    assert service.written == DY.tobytes() + X.tobytes() + W.tobytes()
+    assert service.others == [
+        ("open_session", SessionRequest(profile="ascend910b"), ""),
+        ("close_session", SESSION),
+    ]
+
+
+async def test_a_large_call_is_planned_then_given_memory_then_run_and_its_session_ends(
+    client: httpx2.AsyncClient, service: RecordingService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opserve_server.core.one_shot.SMALL_BYTES", 0)
     response = await run(client)
     assert response.status_code == 200, response.text
     commands = [command for session, _, (command,) in service.asked if session == SESSION]

@@ -216,6 +216,7 @@ async def test_a_call_whose_client_leaves_keeps_its_charge_and_slot_until_its_th
 
     account, slots = core.accounts.of("lab"), app.state.backend.run_slots
     monkeypatch.setattr(npz, blocking, held_up)
+    monkeypatch.setattr(npz, "_SMALL_BYTES", 0)  # which needs no thread
     post = Post(app, PATH, files(), headers(with_keys.lab))
     try:
         await begun.wait()
