@@ -1,7 +1,7 @@
 """Whole calls: elements of inputs in, elements of outputs out, in one step of a session."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from opserve_kernels.errors import invalid_argument, null_argument
 from opserve_kernels.status import Status
@@ -175,7 +175,7 @@ def _kernel_run(executor: Executor, buffers: Mapping[int, Buffer], place: Region
         shares=plan.shares,
         parameters=plan.parameters,
         tensors=tuple(regions),
-        workspace=replace(place, size_bytes=plan.workspace_size) if plan.workspace_size else None,
+        workspace=place._replace(size_bytes=plan.workspace_size) if plan.workspace_size else None,
     )
     return KernelRun(0, call)
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from opserve_kernels.errors import rejection
 from opserve_kernels.operator import PARAMETERS_LIMIT
@@ -27,8 +28,10 @@ _RUN_WORDS = 3
 _NO_REGION = (-1, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+# What each call creates is a tuple, which takes half the time of a frozen dataclass.
+
+
+class Region(NamedTuple):
     """Bytes of a slab.
 
     Attributes:
@@ -64,8 +67,7 @@ class KernelCall:
     cold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(NamedTuple):
     """Calls in order that share the worker with other flows: those of one tenant on a device.
 
     Attributes:
@@ -92,8 +94,7 @@ class Detach:
     slab: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """To the worker: run a call after those of its flow."""
 
     call_id: int
@@ -121,8 +122,7 @@ class Ready:
     """From the worker: every kernel is loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """From the worker: a call ran.
 
     Attributes:
