@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opserve_kernels.user_input import choices
 from opserve_server.admin_answers import (
@@ -77,7 +77,7 @@ from opserve_server.admin_rules import (
     subject,
 )
 from opserve_server.calls import caller
-from opserve_server.core.audit import AuditEntry
+from opserve_server.core.audit import AuditEntry, AuditQuery
 from opserve_server.core.directory import Directory, KeyRecord, TrustedIdentity
 from opserve_server.core.errors import HandleNotFound, StoreUnavailable
 from opserve_server.core.keys import new_key, sha256_of
@@ -85,8 +85,9 @@ from opserve_server.core.principal import ITSELF, LOCAL, Principal
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Tenant
 from opserve_server.identity import Identity
-from opserve_server.store.audit import AuditQuery
-from opserve_server.store.store import Store
+
+if TYPE_CHECKING:  # for services with a store alone; see store_synchronisation.py
+    from opserve_server.store.store import Store
 
 _FILTERED = (ListKeys, ListCertificates, ListIdentities, ListUsage, ListAudit, ListSessions)
 """Requests with the name of a tenant as an optional filter."""
@@ -171,7 +172,7 @@ class Administration:
         return self._known_identity
 
     @property
-    def _store(self) -> Store:
+    def _store(self) -> "Store":
         return self._identity.store
 
     @asynccontextmanager

@@ -4,13 +4,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from opserve_server.core.audit import RefusedCalls
 from opserve_server.core.directory import Directory
 from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard
-from opserve_server.store.store import Store
+
+if TYPE_CHECKING:  # for services with a store alone; see store_synchronisation.py
+    from opserve_server.store.store import Store
 
 USES_INTERVAL_S = 30.0
 """Seconds between two writes of device time and last uses of keys; a service that is killed loses
@@ -45,7 +48,7 @@ class Identity:
         self,
         guard: Guard,
         service: Service,
-        store: Store,
+        store: "Store",
         refused: RefusedCalls,
         *,
         audit_retention_days: float,

@@ -12,8 +12,7 @@ from opserve_server.guard import Guard, KeyPolicy
 from opserve_server.identity import Identity
 from opserve_server.serving import StartFailed
 from opserve_server.settings import SettingRefused, Settings, where_set
-from opserve_server.store.location import File, location_of
-from opserve_server.store.store import Missing, open_store
+from opserve_server.store.location import File, Missing, location_of
 from opserve_server.unknown_keys import UnknownKeyLimits
 
 
@@ -57,6 +56,9 @@ async def store_synchronisation(
         _check_exposure(guard, settings)
         yield None
         return
+    # SQLAlchemy takes a fifth of the start, and a service without a store needs none.
+    from opserve_server.store.store import open_store  # noqa: PLC0415
+
     opened = open_store(
         url,
         timeout_s=settings.store_timeout_s,

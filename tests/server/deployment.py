@@ -19,14 +19,13 @@ from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.connect_api.rpcs import connect_rpcs
 from opserve_server.core.accounts import Accounts
-from opserve_server.core.audit import AuditEntry, RefusedCalls
+from opserve_server.core.audit import AuditEntry, AuditQuery, RefusedCalls
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
 from opserve_server.identity import Identity
 from opserve_server.rest_api.app import RestApi, rest_app
-from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.tokens import Tokens

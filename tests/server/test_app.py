@@ -313,6 +313,7 @@ app._signals = at_once
 assert app.main() == 0
 assert "numba" not in sys.modules, "the front imports numba"
 assert "llvmlite" not in sys.modules, "the front imports llvmlite"
+assert "sqlalchemy" not in sys.modules, "a front without a store imports SQLAlchemy"
 """
 ALL_OF_A_WORKER = """
 import gc

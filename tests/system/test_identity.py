@@ -22,14 +22,13 @@ from opserve_client import (
 )
 from opserve_server.app import running
 from opserve_server.bootstrap import main as bootstrap
-from opserve_server.core.audit import AuditEntry
+from opserve_server.core.audit import AuditEntry, AuditQuery
 from opserve_server.core.directory import KeyRecord
 from opserve_server.core.keys import new_key, sha256_of
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Tenant
 from opserve_server.serving import Addresses
 from opserve_server.settings import SettingRefused, Settings
-from opserve_server.store.audit import AuditQuery
 from opserve_server.store.store import Store, open_store
 from opserve_server.tls import tls_of
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.warned import BrokenRule
@@ -62,7 +62,9 @@ from opserve_server.core.runs import Origin, Run, RunState, Stage
 from opserve_server.core.service import DeterministicLevel, Service
 from opserve_server.core.session_request import SessionRequest, accuracy_of, documented_rules_of
 from opserve_server.core.waiting import to_its_end
-from opserve_server.store.runs import Runs as KeptRuns
+
+if TYPE_CHECKING:  # for services with a store alone; see store_synchronisation.py
+    from opserve_server.store.runs import Runs as KeptRuns
 
 RUNS, RUNS_LIMIT = 20, 200
 """Runs of a page: the default and the maximum."""
@@ -145,7 +147,7 @@ class SuiteRuns:
         service: Service,
         workers: ConformanceWorkers,
         reference: ReferenceDevice,
-        kept: KeptRuns | None,
+        kept: "KeptRuns | None",
         *,
         runs_limit: int,
         kept_limit: int,
@@ -191,7 +193,7 @@ class SuiteRuns:
             await live.ended.wait()
 
     @property
-    def kept(self) -> KeptRuns:
+    def kept(self) -> "KeptRuns":
         """Runs in the store.
 
         Raises:
@@ -248,7 +250,7 @@ class SuiteRuns:
         await to_its_end(self._start(live, kept))
         return info
 
-    async def _start(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def _start(self, live: ActiveRun, kept: "KeptRuns") -> None:
         """Stores the run and executes it, even if the caller has disconnected by then."""
         try:
             await kept.begin(live.run, kept=self._kept_limit)
@@ -343,7 +345,7 @@ class SuiteRuns:
         live = self._live.get(run.id) if run.state is RunState.RUNNING else None
         return _run_info(run, live)
 
-    async def _execute(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def _execute(self, live: ActiveRun, kept: "KeptRuns") -> None:
         task = self._tasks[live.run.id]
         live.began = True
         if live.cut is not None:
@@ -449,7 +451,7 @@ class RunExecutor:
         async with self._workers.turn(caller().tenant):
             return await self._workers.do(tasks.part_of_own, request, documented_rules)
 
-    async def execute(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def execute(self, live: ActiveRun, kept: "KeptRuns") -> None:
         """Executes a run to its end, whatever its outcome."""
         state, reason = RunState.ENDED, ""
         try:
@@ -471,7 +473,7 @@ class RunExecutor:
         finally:
             live.ended.set()
 
-    async def _try_all(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def _try_all(self, live: ActiveRun, kept: "KeptRuns") -> None:
         """Tries every case, a few at once, in a session for each profile."""
         async with AsyncExitStack() as stack:
             trials: dict[str, Trial | str] = {}
@@ -513,7 +515,7 @@ class RunExecutor:
         wanted = self._reference.task(case, live.run.seed, live.standards)
         return ActiveTrial(wanted, trial, asyncio.create_task(_record_of(trial, wanted)))
 
-    async def _end_first(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def _end_first(self, live: ActiveRun, kept: "KeptRuns") -> None:
         """Waits for the result of the oldest case in progress, and records it."""
         first = live.active_trials[0]
         try:
@@ -552,7 +554,7 @@ class RunExecutor:
         tally.add(result.outcome)
         live.run = replace(live.run, counts=dict(tally.counts), worst=tally.worst)
 
-    async def _write(self, live: ActiveRun, kept: KeptRuns) -> None:
+    async def _write(self, live: ActiveRun, kept: "KeptRuns") -> None:
         live.run = replace(live.run, seen_at=self._clock())
         await kept.add(live.run, live.unwritten)
         live.unwritten.clear()

@@ -40,6 +40,36 @@ class AuditEntry:
     count: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuery:
+    """Conditions on entries; None: any.
+
+    Attributes:
+        tenant: Tenant.
+        outcome: "OK", or the name of a code.
+        since: Not earlier than this, seconds since 1970.
+        until: Earlier than this, seconds since 1970.
+    """
+
+    tenant: str | None = None
+    outcome: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPage:
+    """One page of entries, the newest first.
+
+    Attributes:
+        entries: The entries.
+        cursor: Cursor of the next page; empty: there is none.
+    """
+
+    entries: Sequence[AuditEntry]
+    cursor: str
+
+
 Sink = Callable[[Sequence[AuditEntry]], Awaitable[None]]
 """Stores entries; raises OSError on failure."""
 

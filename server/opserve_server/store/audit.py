@@ -4,13 +4,13 @@ import base64
 import binascii
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, delete, select, tuple_
 
 from opserve_kernels.status import Status
-from opserve_server.core.audit import AuditEntry
+from opserve_server.core.audit import AuditEntry, AuditPage, AuditQuery
 from opserve_server.core.errors import InvalidArgument
 from opserve_server.store.database import Database, record
 from opserve_server.store.tables import AUDIT
@@ -19,36 +19,6 @@ FORGOTTEN_AT_ONCE = 1000
 """Entries deleted in one transaction, so that none takes longer than a statement may."""
 _CURSOR = struct.Struct(">dq")
 """Time and number of the last entry of a page."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditQuery:
-    """Conditions on entries; None: any.
-
-    Attributes:
-        tenant: Tenant.
-        outcome: "OK", or the name of a code.
-        since: Not earlier than this, seconds since 1970.
-        until: Earlier than this, seconds since 1970.
-    """
-
-    tenant: str | None = None
-    outcome: str | None = None
-    since: float | None = None
-    until: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditPage:
-    """One page of entries, the newest first.
-
-    Attributes:
-        entries: The entries.
-        cursor: Cursor of the next page; empty: there is none.
-    """
-
-    entries: Sequence[AuditEntry]
-    cursor: str
 
 
 class AuditLog:

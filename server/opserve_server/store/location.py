@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 
 from typing_extensions import override
@@ -14,6 +15,13 @@ FORMS = (
 _FILE = re.compile(r"sqlite:///(?P<path>[^?#]+)")
 _PATH = re.compile(r"[\w./~-]+")
 _SERVER = re.compile(r"postgresql://([^/?#@]*@)?(?P<place>[^/?#@]*(/[^/?#@]*)?)(\?[^#@]*)?")
+
+
+class Missing(Enum):
+    """Handling of a store that does not exist, or has no tables."""
+
+    CREATE = auto()
+    REJECT = auto()
 
 
 @dataclass(frozen=True, slots=True)

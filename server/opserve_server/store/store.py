@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
@@ -22,7 +21,7 @@ from opserve_server.store.engine import new_engine
 from opserve_server.store.identities import Identities, read_identities
 from opserve_server.store.keys import Keys, read_keys
 from opserve_server.store.ledger import Ledger
-from opserve_server.store.location import File, Server, location_of
+from opserve_server.store.location import File, Missing, Server, location_of
 from opserve_server.store.runs import Runs
 from opserve_server.store.tables import CHANGES
 from opserve_server.store.tenants import Tenants, read_tenants
@@ -37,13 +36,6 @@ _REMEDY = "restore it, or make another with its first key by `opserve bootstrap`
 _RELATIVE = " (the relative path of the setting depends on the working directory)"
 
 log = logging.getLogger(__name__)
-
-
-class Missing(Enum):
-    """Handling of a store that does not exist, or has no tables."""
-
-    CREATE = auto()
-    REJECT = auto()
 
 
 @dataclass(slots=True)

@@ -6,12 +6,11 @@ from itertools import count
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from opserve_server.core.audit import AuditEntry
+from opserve_server.core.audit import AuditEntry, AuditQuery
 from opserve_server.core.directory import KeyRecord, TrustedIdentity
 from opserve_server.core.ledger import Flush, LedgerRow
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.tenants import Quota, Tenant
-from opserve_server.store.audit import AuditQuery
 from opserve_server.store.engine import new_engine
 from opserve_server.store.location import location_of
 from opserve_server.store.store import Store

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import opserve_server.store.audit
-from opserve_server.core.audit import AuditEntry
+from opserve_server.core.audit import AuditEntry, AuditQuery
 from opserve_server.core.errors import InvalidArgument, StoreUnavailable
-from opserve_server.store.audit import AuditLog, AuditQuery
+from opserve_server.store.audit import AuditLog
 from opserve_server.store.certificates import Certificates
 from opserve_server.store.identities import Identities
 from opserve_server.store.keys import Keys
