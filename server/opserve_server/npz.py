@@ -2,12 +2,13 @@
 
 import asyncio
 import io
+import re
 import struct
 import zipfile
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from math import prod
 from tokenize import TokenError
 from typing import IO, Any
@@ -40,10 +41,16 @@ _ENTRY_BYTES = 4096
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 """Readers by version. NumPy writes version 3.0 only for named fields, which plain numbers never
 have."""
-_HEADER_LIMIT = 10_000
+_HEADER_START, _HEADER_LIMIT = 10, 10_000
+"""Bytes before the text of a header of version 1.0, and most bytes of a header."""
 _PIECE_BYTES = 2**17
 _SMALL_BYTES = 2**14
-"""Size of a file, and of its arrays, that takes less than a millisecond, whatever it contains."""
+"""Size of a file, and of its arrays, that is read at once."""
+_PLAIN_HEADER = re.compile(
+    rb"\{'descr': '[<>|=][a-z][0-9]{1,2}', 'fortran_order': (?:True|False), "
+    rb"'shape': \((?:[0-9]{1,19}, ?){0,8}[0-9]{0,19}\), \} *\n"
+)
+"""Header as NumPy writes it: reading it takes microseconds, and another one up to 60 ms."""
 _SIZES = range(2**63)
 _TYPES = frozenset(
     ordered for dtype in NUMPY_TYPES.values() for ordered in (dtype, dtype.newbyteorder(">"))
@@ -93,10 +100,16 @@ class ArrayLimits:
     Attributes:
         arrays: Number of arrays.
         unpacked_bytes: Bytes of all arrays, unpacked.
+        plain_headers: Whether only headers as NumPy writes them are read.
     """
 
     arrays: int
     unpacked_bytes: int
+    plain_headers: bool = False
+
+
+class _UnusualHeaderError(Exception):
+    """A header is not as NumPy writes it."""
 
 
 def load_arrays(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> dict[str, Array]:
@@ -112,7 +125,7 @@ def load_arrays(file: IO[bytes], size_bytes: int, *, limits: ArrayLimits) -> dic
         BodyTooLarge: 207012, its contents exceed the limits.
     """
     if not _is_zip(file):
-        return {SINGLE: _read_array(SINGLE, file, size_bytes)}
+        return {SINGLE: _read_array(SINGLE, file, size_bytes, limits)}
     with _opened(file, size_bytes, limits) as archive:
         return _read_members(archive, limits)
 
@@ -131,9 +144,9 @@ async def unpacked(
     """The arrays of a file, as from load_arrays.
 
     Their bytes are reserved, or rejected beyond the tenant's quota (QuotaExceeded), before anything
-    is unpacked. A file of some KiB is read at once, and a larger one in a thread. A thread cannot
-    be stopped, so a cancellation waits for its end: the caller keeps the reservation and the file
-    for as long as the thread uses them.
+    is unpacked. A file of some KiB with plain headers is read at once, and any other in a thread.
+    A thread cannot be stopped, so a cancellation waits for its end: the caller keeps the
+    reservation and the file for as long as the thread uses them.
     """
     small = size_bytes <= _SMALL_BYTES
     if small:
@@ -144,7 +157,8 @@ async def unpacked(
     in_flight.check(claimed)
     in_flight.update(claimed)
     if small and claimed <= _SMALL_BYTES:
-        return load_arrays(file, size_bytes, limits=limits)
+        with suppress(_UnusualHeaderError):
+            return load_arrays(file, size_bytes, limits=replace(limits, plain_headers=True))
     return await to_its_end(asyncio.to_thread(load_arrays, file, size_bytes, limits=limits))
 
 
@@ -264,12 +278,12 @@ def _read_members(archive: zipfile.ZipFile, limits: ArrayLimits) -> dict[str, Ar
         if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
             raise _refused(name, given="this packing", allowed="members stored or deflated")
         with archive.open(member) as file:
-            arrays[name] = _read_array(name, file, member.file_size)
+            arrays[name] = _read_array(name, file, member.file_size, limits)
     return arrays
 
 
-def _read_array(name: str, file: IO[bytes], size_bytes: int) -> Array:
-    header = _read_header(name, file)
+def _read_array(name: str, file: IO[bytes], size_bytes: int, limits: ArrayLimits) -> Array:
+    header = _read_header(name, file, limits)
     expected = prod(header.shape) * header.dtype.itemsize
     if expected != size_bytes - file.tell():
         raise _refused(name, given=f"shape {header.shape}", allowed="a shape that fits the data")
@@ -300,13 +314,16 @@ def _read_elements(name: str, file: IO[bytes], dtype: np.dtype[Any], count: int)
     return flat
 
 
-def _read_header(name: str, file: IO[bytes]) -> _Header:
+def _read_header(name: str, file: IO[bytes], limits: ArrayLimits) -> _Header:
     """The header; the file is then at the first element.
 
     NumPy's reader reads as many bytes as a header claims, so it gets no more than a header may
     have.
     """
-    head = io.BytesIO(file.read(_HEADER_LIMIT))
+    begin = file.read(_HEADER_LIMIT)
+    if limits.plain_headers and not _is_plain(begin):
+        raise _UnusualHeaderError
+    head = io.BytesIO(begin)
     try:
         read = _READERS[npy.read_magic(head)]
         shape, fortran_order, dtype = read(head, max_header_size=_HEADER_LIMIT)
@@ -319,6 +336,13 @@ def _read_header(name: str, file: IO[bytes]) -> _Header:
         raise _refused(name, given=f"shape {shape}", allowed="sizes of at least 0")
     file.seek(head.tell())
     return _Header(dtype=dtype, fortran_order=fortran_order, shape=shape)
+
+
+def _is_plain(begin: bytes) -> bool:
+    """Whether a file begins with a header of version 1.0 as NumPy writes it, and nothing more."""
+    found = _PLAIN_HEADER.match(begin, _HEADER_START)
+    length = int.from_bytes(begin[_HEADER_START - 2 : _HEADER_START], "little")
+    return found is not None and found.end() == _HEADER_START + length
 
 
 def _refused(name: str, *, given: object, allowed: str) -> InvalidArgument:

@@ -227,7 +227,7 @@ class Settings(BaseSettings):
     """Commands of one Submit."""
     inline_bytes_limit: Bytes = 64 * _KIB
     """Data of one Write or Read inside a Submit, bytes; over REST at most 140 KiB."""
-    submit_bytes_limit: Bytes = _MIB
+    submit_bytes_limit: Annotated[Bytes, Field(ge=128 * _KIB)] = _MIB
     """Data of all Writes and Reads of one Submit, and of all tensors and of all outputs of one Run,
     bytes."""
     chunk_bytes: Annotated[Bytes, Field(ge=256 * _KIB)] = 256 * _KIB

@@ -67,11 +67,7 @@ async def store_synchronisation(
     )
     async with opened as store:
         identity = Identity(
-            guard,
-            service,
-            store,
-            refused,
-            audit_retention_days=settings.audit_retention_days,
+            guard, service, store, refused, audit_retention_days=settings.audit_retention_days
         )
         try:
             directory = await identity.begin()

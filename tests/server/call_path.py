@@ -1,8 +1,7 @@
 """The path of one call through the front: files of the server that run, and nested functions.
 
-Counted is what runs in the call's own tasks: beneath an API's entry, and in the task that gives an
-executed call to its worker. What a worker's answer sets off, and what all calls share (heartbeats,
-the check of health, the next turn of a tenant), is not.
+Counted is what runs in the call's own task, beneath an API's entry. What a worker's answer sets
+off, and what all calls share (heartbeats, the check of health, the next turn of a tenant), is not.
 """
 
 import sys
@@ -20,7 +19,6 @@ _ENTRIES = (
     "grpc_api/methods.py",
     "rest_api/connections.py",
     "rest_api/app.py:RestApi.__call__",
-    "pool/device.py:Device.run",
 )
 
 

@@ -131,7 +131,7 @@ def check(path: CallPath, *, files: int) -> None:
     assert len(path.files) <= files, "\n".join(path.files)
 
 
-PLANNED, BEGUN = "core/plans.py:Plans.plan", "pool/device.py:Device.begin"
+PLANNED, BEGUN = "core/executors.py:Plans.plan", "pool/device.py:Device.begin"
 
 
 async def test_the_call_path_of_phase_one_is_short_over_grpc(front: Front) -> None:

@@ -410,9 +410,35 @@ def test_a_name_that_is_no_text_is_refused() -> None:
         load(bytes(data))
 
 
-@pytest.mark.parametrize(("count", "threads"), [(3000, 0), (5000, 2)])
-async def test_only_a_file_of_more_than_16_kib_is_read_in_a_thread(
-    monkeypatch: pytest.MonkeyPatch, count: int, threads: int
+def npz_of(count: int) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, x=np.zeros(count, np.float32), y=np.float64(1), z=np.zeros((1, 2, 0), np.uint8))
+    return file.getvalue()
+
+
+def npy_of(header: bytes) -> bytes:
+    """A file of twelve bytes with another header for a shape of three."""
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(12)
+
+
+SHAPE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "threads"),
+    [
+        (npz_of(3000), 0),
+        (npz_of(5000), 2),
+        (npy_of(SHAPE % b"3,"), 0),
+        (npy_of(SHAPE % b"1+1+1,"), 1),  # whose parsing may take long
+        (npy_of(SHAPE % (b"1," * 3000)), 1),
+        (npy_of(SHAPE % b"3," + b"(" * 3000), 1),
+        (npy_of(SHAPE % (b"1" * 3000)), 1),
+    ],
+    ids=["small", "large", "npy", "sum", "long", "text behind", "digits"],
+)
+async def test_only_a_small_file_with_plain_headers_is_read_without_a_thread(
+    monkeypatch: pytest.MonkeyPatch, content: bytes, threads: int
 ) -> None:
     begun: list[object] = []
 
@@ -423,11 +449,9 @@ async def test_only_a_file_of_more_than_16_kib_is_read_in_a_thread(
         return function(*args, **options)
 
     monkeypatch.setattr(asyncio, "to_thread", in_thread)
-    file = io.BytesIO()
-    np.savez(file, x=np.zeros(count, np.float32))
     in_flight = Accounts().of(LOCAL.tenant).reserve(Resource.BYTES_IN_FLIGHT)
-    limits = ArrayLimits(arrays=1, unpacked_bytes=2**20)
-    arrays = await unpacked(file, len(file.getvalue()), limits=limits, in_flight=in_flight)
-    assert arrays["x"].shape == (count,)
+    limits = ArrayLimits(arrays=3, unpacked_bytes=2**20)
+    with suppress(InvalidArgument):  # of the arrays whose header is not plain
+        await unpacked(io.BytesIO(content), len(content), limits=limits, in_flight=in_flight)
     assert len(begun) == threads
     in_flight.update(0)

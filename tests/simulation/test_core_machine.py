@@ -125,8 +125,8 @@ def forget_a_stream(patch: pytest.MonkeyPatch) -> None:
 def keep_aborted_calls(patch: pytest.MonkeyPatch) -> None:
     """An abort stops what runs, and leaves what is queued."""
 
-    def drop(self: Stream, kinds: object, *, behind: int) -> list[KernelRun]:
-        del self, kinds, behind
+    def drop(self: Stream, kinds: object, *, behind: int, reason: str) -> list[KernelRun]:
+        del self, kinds, behind, reason
         return []
 
     patch.setattr(Stream, "_drop", drop)

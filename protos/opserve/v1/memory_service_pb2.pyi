@@ -364,7 +364,7 @@ class CopyEntry(_message.Message):
     ENDED_S_FIELD_NUMBER: _builtins.int
     kind: Global___CopyKind.ValueType
     buffer: _builtins.int
-    """The buffer that was written or read."""
+    """The buffer that was written or read. 0: the tensors of a whole call (Run)."""
     size_bytes: _builtins.int
     started_s: _builtins.float
     ended_s: _builtins.float

@@ -127,10 +127,10 @@ class OperatorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Run(self, request, context):
-        """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
-        leaves nothing behind, and may be repeated.
-        Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
-        RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+        """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for it. It leaves
+        nothing behind, and may be repeated. A call that is cancelled is dropped or stopped.
+        Errors: those of GetWorkspaceSize and Execute, and the failure of this call as SynchronizeStream reports one; without
+        a session those of OpenSession, too; RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes: use buffers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -58,10 +58,10 @@ class OperatorServiceStub:
     DestroyExecutor: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]
     """Ends an executor (aclDestroyAclOpExecutor). Queued runs of it still run."""
     Run: _grpc.UnaryUnaryMultiCallable[_operator_service_pb2.RunRequest, _operator_service_pb2.RunResponse]
-    """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
-    leaves nothing behind, and may be repeated.
-    Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
-    RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+    """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for it. It leaves
+    nothing behind, and may be repeated. A call that is cancelled is dropped or stopped.
+    Errors: those of GetWorkspaceSize and Execute, and the failure of this call as SynchronizeStream reports one; without
+    a session those of OpenSession, too; RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes: use buffers.
     """
 
 @_typing.type_check_only
@@ -94,10 +94,10 @@ class OperatorServiceAsyncStub(OperatorServiceStub):
     DestroyExecutor: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.DestroyExecutorRequest, _operator_service_pb2.DestroyExecutorResponse]  # type: ignore[assignment]
     """Ends an executor (aclDestroyAclOpExecutor). Queued runs of it still run."""
     Run: _aio.UnaryUnaryMultiCallable[_operator_service_pb2.RunRequest, _operator_service_pb2.RunResponse]  # type: ignore[assignment]
-    """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
-    leaves nothing behind, and may be repeated.
-    Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
-    RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+    """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for it. It leaves
+    nothing behind, and may be repeated. A call that is cancelled is dropped or stopped.
+    Errors: those of GetWorkspaceSize and Execute, and the failure of this call as SynchronizeStream reports one; without
+    a session those of OpenSession, too; RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes: use buffers.
     """
 
 class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -169,10 +169,10 @@ class OperatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _operator_service_pb2.RunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operator_service_pb2.RunResponse, _abc.Awaitable[_operator_service_pb2.RunResponse]]:
-        """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for that stream. It
-        leaves nothing behind, and may be repeated.
-        Errors: those of GetWorkspaceSize, Execute and SynchronizeStream; without a session those of OpenSession, too;
-        RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes, which a buffer takes.
+        """A whole call: plans it, makes memory for its tensors, runs it on the default stream and waits for it. It leaves
+        nothing behind, and may be repeated. A call that is cancelled is dropped or stopped.
+        Errors: those of GetWorkspaceSize and Execute, and the failure of this call as SynchronizeStream reports one; without
+        a session those of OpenSession, too; RESOURCE_EXHAUSTED (207012) inputs or outputs of too many bytes: use buffers.
         """
 
 def add_OperatorServiceServicer_to_server(servicer: OperatorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

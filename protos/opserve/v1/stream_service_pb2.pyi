@@ -438,7 +438,7 @@ class StreamEntry(_message.Message):
     """Position in the order of submission, from 1."""
     kind: Global___WorkKind.ValueType
     handle: _builtins.int
-    """Handle of the executor or event."""
+    """Handle of the executor or event. 0: a whole call (Run)."""
     operator: _builtins.str
     """The operator's name; empty for events."""
     queued_s: _builtins.float

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import inf
 
 from opserve_server.core.errors import QuotaExceeded, Unauthenticated
+from opserve_server.core.executors import Plans
 from opserve_server.core.info import ResourceUse
-from opserve_server.core.plans import Plans
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource, Tenant
 from opserve_server.core.usage import UsageBook

@@ -19,7 +19,7 @@ class CopyEntry:
 
     Attributes:
         kind: Direction.
-        buffer: Handle of the buffer that was written or read.
+        buffer: Handle of the buffer that was written or read; 0: the tensors of a whole call.
         size_bytes: Bytes moved.
         started_s: Time of the first byte, after any wait for queued work.
         ended_s: Time after the last byte.

@@ -104,10 +104,11 @@ class OneShotAnswer:
 async def computed(
     service: Service, principal: Principal, call: OneShotCall, in_flight: Reservation
 ) -> AsyncGenerator[OneShotAnswer]:
-    """Runs a call; its outputs stay in the memory of a session until the block ends.
+    """Runs a call; its outputs stay in memory until the block ends.
 
-    The session lives while its outputs are read: its lease expires after `lease_default_s` without
-    a read.
+    Those of a small call are in the memory of the service, and its session has ended. The session
+    of another one lives while its outputs are read: its lease expires after `lease_default_s`
+    without a read.
 
     Args:
         service: The core.

@@ -174,7 +174,7 @@ class Stream:
         """
         reason = f"stream {self.handle} was aborted"
         # Records stay in the queue: events and waiters of other streams depend on them.
-        dropped = self._drop((KernelRun, Wait), behind=0)
+        dropped = self._drop((KernelRun, Wait), behind=0, reason=reason)
         if dropped:
             message = _described(dropped[0], f"was dropped, {len(dropped)} calls in all", reason)
             self.error = self.error or ExecutionAborted(message, executor=dropped[0].executor)
@@ -259,54 +259,73 @@ class Stream:
         for number in [n for n in self._waiters if first is None or n < first.number]:
             self._waiters.pop(number).set_result(None)
 
+    def give_up(self, run: KernelRun) -> None:
+        """Drops a call, or stops it at the device; does nothing for one that is over."""
+        for entry in (*self._at_device, *self._queue):
+            if entry.work is run:
+                self._end_early(entry, run, "its caller gave it up", ExecutionAborted)
+
     def _miss_deadline(self, entry: Entry, run: KernelRun) -> None:
         assert run.timeout_s is not None
         reason = f"its deadline of {run.timeout_s * 1000:.0f} ms on stream {self.handle} had passed"
+        self._end_early(entry, run, reason, DeadlineMissed)
+
+    def _end_early(
+        self, entry: Entry, run: KernelRun, reason: str, error: type[ExecutionFailed]
+    ) -> None:
         # It may be running: the stream continues when the worker has stopped it.
         if entry in self._at_device:
             message = _described(run, "was stopped", reason)
-            self._stop(entry, DeadlineMissed(message, executor=run.executor))
+            self._stop(entry, error(message, executor=run.executor))
             return
         # Not sent yet, so there is nothing to stop.
         self._queue.remove(entry)
         message = _described(run, "was dropped", reason)
-        self._fail(entry, Outcome.DROPPED, DeadlineMissed(message, executor=run.executor))
+        self._fail(entry, Outcome.DROPPED, error(message, executor=run.executor))
         self._advance()
 
     def _stop(self, entry: Entry, error: ExecutionFailed) -> None:
-        """Requests the stop once: a second cancellation would not wait for the worker's answer."""
+        """Requests the stop once; the first reason counts."""
         if entry.stopped_by is None:
             entry.stopped_by = error
             self._dispatcher.stop(entry)
 
-    def _drop(self, kinds: tuple[type[Work], ...], *, behind: int) -> list[KernelRun]:
-        """Ends queued work of some kinds behind a number; returns the dropped calls."""
+    def _drop(self, kinds: tuple[type[Work], ...], *, behind: int, reason: str) -> list[KernelRun]:
+        """Ends queued work of some kinds behind a number; returns dropped calls of executors."""
         dropped = [e for e in self._queue if e.number > behind and isinstance(e.work, kinds)]
         for entry in dropped:
+            if isinstance(entry.work, KernelRun):
+                message = _described(entry.work, "was dropped", reason)
+                entry.work.error = ExecutionAborted(message, executor=entry.work.executor)
             self._end(entry, Outcome.DROPPED, status=Status.ACL_ERROR_RT_STREAM_ABORT)
         removed = set(dropped)
         self._queue = deque(entry for entry in self._queue if entry not in removed)
-        return [entry.work for entry in dropped if isinstance(entry.work, KernelRun)]
+        runs = [entry.work for entry in dropped if isinstance(entry.work, KernelRun)]
+        return [run for run in runs if run.executor]
 
     def _failure(self, run: KernelRun, outcome: Exception) -> ExecutionFailed:
         expected = isinstance(outcome, KernelFailed | WorkerDied)
         if not expected:
-            log.error(
-                "stream %d lost a call of executor %d", self.handle, run.executor, exc_info=outcome
-            )
+            log.error("stream %d lost a call: %s", self.handle, _name(run), exc_info=outcome)
         reason = str(outcome) if expected else "the service failed to run it"
         message = _described(run, f"failed on stream {self.handle}", reason)
         return ExecutionFailed(message, executor=run.executor)
 
     def _fail(self, entry: Entry, outcome: Outcome, error: ExecutionFailed) -> None:
         """Ends a failed call; in STOP mode no later call runs, unless the stream was aborted."""
+        assert isinstance(entry.work, KernelRun), "nothing else fails"
+        entry.work.error = error
         self._end(entry, outcome, status=error.status)
-        self.error = self.error or error
-        if self._mode is FailureMode.STOP and not isinstance(error, ExecutionAborted):
+        stops = self._mode is FailureMode.STOP and not isinstance(error, ExecutionAborted)
+        # A whole call raises its error itself, but for a stream that stays stopped.
+        if entry.work.executor or stops:
+            self.error = self.error or error
+        if stops:
             self._stopped_streams.add(self.handle)
             # Only work behind the failed call: one that was dropped by its deadline may have
             # unfinished calls before it.
-            self._drop((KernelRun,), behind=entry.number)
+            reason = f"a call failed on stream {self.handle} in STOP mode"
+            self._drop((KernelRun,), behind=entry.number, reason=reason)
 
     def _end(
         self,
@@ -336,5 +355,11 @@ class Stream:
 
 
 def _described(run: KernelRun, what: str, reason: str) -> str:
-    call = f"Executor {run.executor} ({run.call.operator})"
-    return f"{call} {what}: {reason}. Plan and execute it again."
+    again = "Plan and execute it again." if run.executor else "Run it again."
+    return f"{_name(run)} {what}: {reason}. {again}"
+
+
+def _name(run: KernelRun) -> str:
+    if run.executor:
+        return f"Executor {run.executor} ({run.call.operator})"
+    return f"The call of {run.call.operator}"

@@ -1,5 +1,6 @@
 """Whole calls: elements of inputs in, elements of outputs out, in one step of a session."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,8 +8,8 @@ from opserve_kernels.errors import invalid_argument, null_argument
 from opserve_kernels.status import Status
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.copies import CopyKind
-from opserve_server.core.errors import LimitExceeded
-from opserve_server.core.executors import Executor
+from opserve_server.core.errors import LimitExceeded, OutOfMemory
+from opserve_server.core.executors import Executor, UsedTensor
 from opserve_server.core.memory import aligned
 from opserve_server.core.memory_commands import idle_view
 from opserve_server.core.operator_commands import (
@@ -20,10 +21,8 @@ from opserve_server.core.operator_commands import (
     named_buffers,
     warnings_of,
 )
-from opserve_server.core.plans import UsedTensor
 from opserve_server.core.results import RuleWarning
 from opserve_server.core.session import Session
-from opserve_server.core.stream_commands import synchronize
 from opserve_server.core.work import KernelRun
 from opserve_server.pool.messages import KernelCall, Region
 
@@ -58,8 +57,12 @@ class Computed:
 async def compute(session: Session, call: WholeCall) -> Computed:
     """Plans a call, runs it on the default stream and waits; nothing of it stays in the session.
 
+    A call that is cancelled is dropped, or stopped at the device.
+
     Raises:
-        OpserveError: As GetWorkspaceSize, Execute and SynchronizeStream do.
+        OpserveError: As GetWorkspaceSize and Execute do.
+        ExecutionFailed: 507015 or 507899, it failed; 107020, it did not end within the limit of a
+            wait; 107023, its stream was aborted.
         InvalidArgument: 161001, an input has neither a buffer nor bytes; 161002, bytes are given
             that are not those of an input without a buffer.
         LimitExceeded: 207012, inputs or outputs have too many bytes in all.
@@ -74,24 +77,43 @@ async def compute(session: Session, call: WholeCall) -> Computed:
     memory, stream = session.memory, session.streams.get(0)
     # One region for all, as they return together; at least one byte, as a region must have.
     size_bytes = aligned(executor.plan.workspace_size) + sum(map(_extent, made))
-    place = memory.allocate_hidden(max(size_bytes, 1))
+    try:
+        place = memory.allocate_hidden(max(size_bytes, 1))
+    except OutOfMemory as error:
+        raise _no_memory(size_bytes, error) from None
     queued: KernelRun | None = None
     try:
         buffers = _buffers(session, executor, place)
         _write(session, call.inputs, executor, buffers)
-        work = _kernel_run(executor, buffers, place)
+        work = _kernel_run(executor, buffers, place, timeout_s=session.limits.wait_limit_s)
         held = [buffer for buffer in buffers.values() if buffer.handle]
         stream.submit(work)
         queued = work
         keep_until_done(session, work, held + named_buffers(executor, session.buffers.get))
-        await synchronize(session, stream, timeout_s=session.limits.wait_limit_s)
+        # Not synchronize: it raises the first failure of any call.
+        await asyncio.wait([work.done])
+        session.check_open()
+        if work.error is not None:
+            raise work.error
         content = await _read(session, outputs, buffers)
     finally:
         if queued is None:
             memory.release(place)
-        else:  # a call that was given up may still be at the device
+        else:
+            stream.give_up(queued)  # unless it is over; it may be at the device for a while
             queued.done.add_done_callback(lambda _: memory.release(place))
     return Computed(outputs=content, warnings=warnings_of(executor))
+
+
+def _no_memory(size_bytes: int, error: OutOfMemory) -> OutOfMemory:
+    return OutOfMemory(
+        error.status,
+        f"The tensors and the workspace of the call need {size_bytes} bytes of device memory, "
+        "which are not free: free a buffer, or retry later.",
+        parameter="tensors",
+        given=size_bytes,
+        allowed=error.allowed,
+    )
 
 
 def _planned(session: Session, command: GetWorkspaceSize) -> Executor:
@@ -164,7 +186,9 @@ def _write(
     session.copied(CopyKind.WRITE, buffer=0, size_bytes=written, started_s=started_s, inline=True)
 
 
-def _kernel_run(executor: Executor, buffers: Mapping[int, Buffer], place: Region) -> KernelRun:
+def _kernel_run(
+    executor: Executor, buffers: Mapping[int, Buffer], place: Region, *, timeout_s: float
+) -> KernelRun:
     """The call for the device; its workspace is the start of a region."""
     plan = executor.plan
     regions: list[Region | None] = [None] * len(executor.tensors)
@@ -177,7 +201,7 @@ def _kernel_run(executor: Executor, buffers: Mapping[int, Buffer], place: Region
         tensors=tuple(regions),
         workspace=place._replace(size_bytes=plan.workspace_size) if plan.workspace_size else None,
     )
-    return KernelRun(0, call)
+    return KernelRun(0, call, timeout_s)
 
 
 async def _read(

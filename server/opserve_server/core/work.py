@@ -18,15 +18,17 @@ class KernelRun:
     """An executed call.
 
     Attributes:
-        executor: Handle of its executor.
+        executor: Handle of its executor; 0: a whole call, which reports its failure itself.
         call: The call for the device.
         timeout_s: Seconds from now within which it must end; None: any time.
+        error: Its failure, once it is done; None where it succeeded.
         done: Done when the device will write none of its bytes any more.
     """
 
     executor: int
     call: KernelCall
     timeout_s: float | None = None
+    error: ExecutionFailed | None = None
     done: asyncio.Future[None] = field(default_factory=_new_future)
 
 

@@ -127,10 +127,11 @@ def whole_call_of(request: RunRequest) -> WholeCall:
         raise malformed("session", given=request.session, allowed="nothing beside open")
     plan = command_of("get_workspace_size", request.plan)
     assert isinstance(plan, GetWorkspaceSize)
-    inputs = {given.index: given.data for given in request.inputs}
+    tensors = len(OPERATORS[plan.operator].tensor_fields)
+    inputs = {given.index: given.data for given in request.inputs[:tensors]}
     if len(inputs) < len(request.inputs):
-        allowed = "each tensor once"
-        raise malformed("inputs", given=f"{len(request.inputs)} entries", allowed=allowed)
+        given, allowed = f"{len(request.inputs)} entries", f"{tensors} tensors at most, each once"
+        raise malformed("inputs", given=given, allowed=allowed)
     return WholeCall(plan=plan, inputs=inputs)
 
 

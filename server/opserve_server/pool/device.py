@@ -224,7 +224,7 @@ class Device:
                 none can be started, or the device is stopped.
 
         Returns:
-            Its number, for `stop`.
+            Its number, for `stop_call`.
         """
         call_id = next(self._call_ids)
         try:

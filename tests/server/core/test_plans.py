@@ -14,8 +14,8 @@ from opserve_kernels.registry import OPERATORS
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core.accounts import Accounts
+from opserve_server.core.executors import Plans
 from opserve_server.core.operator_commands import GetWorkspaceSize
-from opserve_server.core.plans import Plans
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Tenant
@@ -46,7 +46,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         return plan(arguments, profile, options)
 
     operators = {OPERATOR.name: replace(OPERATOR, plan=counted)}
-    monkeypatch.setattr("opserve_server.core.plans.OPERATORS", operators)
+    monkeypatch.setattr("opserve_server.core.executors.OPERATORS", operators)
     return asked
 
 

@@ -14,7 +14,7 @@ from opserve_kernels.tensor import DataType, Tensor
 from opserve_server.core.errors import ExecutionFailed, OpserveError
 from opserve_server.core.history import Outcome
 from opserve_server.core.principal import LOCAL
-from opserve_server.core.tenants import Quota, Resource, Tenant
+from opserve_server.core.tenants import Quota, Tenant
 from opserve_server.core.whole_calls import Computed, WholeCall
 from opserve_server.pool.device import KernelFailed
 from server.core import every_command as c
@@ -124,7 +124,11 @@ async def test_tensors_may_be_on_the_device(caller: Caller) -> None:
         (whole({0: ELEMENTS, 2: b""}), Status.ACLNN_ERR_PARAM_INVALID, "inputs.index"),
         (whole(stride=(0, 1)), Status.ACLNN_ERR_PARAM_INVALID, "stride"),
         (whole(out=None), Status.ACLNN_ERR_PARAM_NULLPTR, "out"),
-        (whole(grad_output=replace(COLUMNS, buffer=9)), Status.ACL_ERROR_RT_INVALID_HANDLE, ""),
+        (
+            whole(grad_output=replace(COLUMNS, buffer=9)),
+            Status.ACL_ERROR_RT_INVALID_HANDLE,
+            "buffer",
+        ),
     ],
     ids=["no bytes", "too few", "an output", "no tensor", "a rule", "a null", "a dead buffer"],
 )
@@ -164,6 +168,14 @@ async def test_memory_that_the_quota_does_not_allow_is_refused(caller: Caller) -
     assert (await refused(caller, whole())).status is Status.ACL_ERROR_RT_MEMORY_ALLOCATION
 
 
+async def test_memory_that_the_device_does_not_have_is_refused(caller: Caller) -> None:
+    await caller.buffer(caller.device.memory_bytes)
+    with pytest.raises(OpserveError, match="free a buffer") as refusal:
+        await compute(caller, whole())
+    assert refusal.value.status is Status.ACL_ERROR_RT_MEMORY_ALLOCATION
+    assert refusal.value.parameter == "tensors"
+
+
 async def test_a_call_that_fails_reports_so_and_leaves_nothing(caller: Caller) -> None:
     task = await begun(caller, whole())
     await caller.finish(KernelFailed("planted"))
@@ -173,18 +185,89 @@ async def test_a_call_that_fails_reports_so_and_leaves_nothing(caller: Caller) -
     assert await caller.run(c.SynchronizeStream())  # the error was raised
 
 
-async def test_a_call_that_was_given_up_keeps_its_memory_until_the_device_is_done(
+async def test_a_call_that_was_given_up_is_stopped_and_keeps_its_memory_until_then(
     caller: Caller,
 ) -> None:
     task = await begun(caller, whole())
-    task.cancel()
+    queued = [asyncio.create_task(compute(caller, whole())) for _ in range(4)]
     await asyncio.sleep(1)
-    assert task.cancelled()
-    whole_device = caller.buffer(caller.device.memory_bytes)
+    for each in (task, *queued):
+        each.cancel()
+    await asyncio.sleep(1)
+    assert all(each.cancelled() for each in (task, *queued))
+    assert len(caller.device.held) == 2, "calls that had not begun are dropped"
+    assert all(held.stopping for held in caller.device.held)
     with pytest.raises(OpserveError, match="are free"):
-        await whole_device
+        await caller.buffer(caller.device.memory_bytes)
     await caller.finish()  # which finds its memory as it was
+    await caller.finish(KernelFailed("planted"))
     assert whole_device_is_free(caller)
+    task = await begun(caller, whole())  # which gets no error of another call
+    await caller.finish()
+    assert (await task).outputs
+
+
+@pytest.mark.parametrize("failing", [(0,), (1,), (0, 1)])
+async def test_each_of_two_calls_has_its_own_outcome(
+    caller: Caller, failing: tuple[int, ...]
+) -> None:
+    tasks = [await begun(caller, whole()), await begun(caller, whole())]
+    first, second = caller.device.held
+    for place, held in enumerate((first, second)):  # in one turn of the event loop
+        caller.device.end(held, KernelFailed(f"planted {place}") if place in failing else None)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    for place, outcome in enumerate(outcomes):
+        if place in failing:
+            assert isinstance(outcome, ExecutionFailed)
+            assert f"planted {place}" in outcome.message
+            assert "Executor" not in outcome.message
+        else:
+            assert isinstance(outcome, Computed)
+    assert await caller.run(c.SynchronizeStream())  # which has no error of a whole call
+
+
+async def test_an_error_of_an_executor_is_left_to_synchronize(caller: Caller) -> None:
+    await caller.execute(await caller.plan())
+    await caller.finish(KernelFailed("planted"))
+    task = await begun(caller, whole())
+    await caller.finish()
+    assert (await task).outputs
+    assert "planted" in (await caller.refused(c.SynchronizeStream())).message
+
+
+async def test_an_abort_of_the_stream_fails_every_whole_call(caller: Caller) -> None:
+    tasks = [asyncio.create_task(compute(caller, whole())) for _ in range(4)]
+    await asyncio.sleep(1)
+    aborting = asyncio.create_task(caller.run(c.AbortStream()))
+    await asyncio.sleep(1)
+    while caller.device.held:
+        await caller.finish()
+    await aborting
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        assert isinstance(outcome, ExecutionFailed)
+        assert outcome.status is Status.ACL_ERROR_RT_STREAM_ABORT
+    assert whole_device_is_free(caller)
+
+
+async def test_whole_calls_behind_a_failure_in_stop_mode_fail(caller: Caller) -> None:
+    await caller.run(c.SetFailureMode(mode=c.FailureMode.STOP))
+    tasks = [asyncio.create_task(compute(caller, whole())) for _ in range(3)]
+    await asyncio.sleep(1)
+    await caller.finish(KernelFailed("planted"))
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, ExecutionFailed) for outcome in outcomes)
+    error = await refused(caller, whole())
+    assert error.status is Status.ACL_ERROR_RT_STREAM_ABORT
+
+
+async def test_a_whole_call_ends_within_the_limit_of_a_wait(caller: Caller) -> None:
+    task = await begun(caller, whole())
+    await asyncio.sleep(LIMITS.wait_limit_s)
+    assert caller.device.held[0].stopping
+    await caller.finish()
+    with pytest.raises(ExecutionFailed, match="deadline") as raised:
+        await task
+    assert raised.value.status is Status.ACL_ERROR_RT_TASK_TIMEOUT
 
 
 async def test_a_session_that_ends_ends_its_whole_calls(caller: Caller) -> None:
@@ -194,8 +277,9 @@ async def test_a_session_that_ends_ends_its_whole_calls(caller: Caller) -> None:
     assert caller.device.held[0].stopping
     caller.device.finish(caller.device.held[0])
     await closing
-    with pytest.raises(OpserveError):
+    with pytest.raises(OpserveError) as raised:
         await task
+    assert raised.value.status is Status.ACL_ERROR_RT_INVALID_HANDLE
 
 
 async def test_a_whole_call_runs_behind_the_work_of_the_default_stream(caller: Caller) -> None:
@@ -220,13 +304,6 @@ async def test_a_whole_call_is_in_the_timeline(caller: Caller) -> None:
     assert [(entry.operator, entry.outcome) for entry in stream.entries] == [
         ("im2col_backward", Outcome.DONE)
     ]
-
-
-async def test_whole_calls_run_beside_each_other(caller: Caller) -> None:
-    caller.device.auto = True
-    computed = await asyncio.gather(*(compute(caller, whole()) for _ in range(8)))
-    assert len(computed) == len(caller.device.calls) == 8
-    assert caller.service.accounts.of(LOCAL.tenant).use(Resource.BUFFERS) == 0
 
 
 async def test_a_draining_service_takes_no_whole_call(caller: Caller) -> None:
