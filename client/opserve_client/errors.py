@@ -374,6 +374,17 @@ def over_limit(message: str) -> OpserveError:
     return _client_error(Status.ACL_ERROR_RT_OVER_LIMIT, message)
 
 
+def unknown_call(message: str) -> OpserveError:
+    """Returns the exception for a call that an older service does not have."""
+    remedy = "the service is older than this client: update it"
+    return _client_error(Status.ACL_ERROR_API_NOT_SUPPORT, f"{message}; {remedy}")
+
+
+def is_unknown_call(error: OpserveError) -> bool:
+    """Returns whether the service does not have the call."""
+    return error.code == Status.ACL_ERROR_API_NOT_SUPPORT and not error.parameter
+
+
 def malformed_answer(message: str) -> OpserveError:
     """Returns the exception for an answer that the client cannot parse."""
     return _client_error(Status.ACL_ERROR_INTERNAL_ERROR, message)

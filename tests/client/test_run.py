@@ -17,6 +17,7 @@ from opserve_client import (
     ServiceUnreachable,
     Session,
 )
+from opserve_client.errors import unknown_call
 from opserve_client.operators import OperatorCall
 from opserve_client.run_batches import _can_be_made
 from opserve_client.tensors import TensorSpec, span_bytes
@@ -140,6 +141,17 @@ def test_a_small_call_whose_answer_was_lost_is_sent_again(
     start, call = len(fake.calls), convolution()
     np.testing.assert_array_equal(session.run(call).grad_input, call.input)
     assert calls_since(fake, start) == ["Run", "Run"]
+
+
+def test_a_service_without_whole_calls_gets_each_call_in_steps(
+    session: Session, fake: FakeService
+) -> None:
+    fake.failures["Run"] = [unknown_call("gRPC UNIMPLEMENTED: Method not found!")]
+    start, call = len(fake.calls), convolution()
+    for _ in range(2):
+        np.testing.assert_array_equal(session.run(call).grad_input, call.input)
+    assert calls_since(fake, start).count("Run") == 1
+    assert (fake.buffers, fake.executors) == ({}, {})
 
 
 def test_the_request_of_phase_one_is_built_once_for_a_shape(

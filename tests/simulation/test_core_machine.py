@@ -10,7 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from opserve_server.core import dispatch, operator_commands
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.dispatch import Dispatcher, RoundRobin, Source
-from opserve_server.core.errors import ExecutionFailed, OutOfMemory
+from opserve_server.core.errors import ExecutionFailed, OutOfMemory, WaitTimedOut
 from opserve_server.core.executors import Executor
 from opserve_server.core.handles import HandleTable
 from opserve_server.core.history import Outcome
@@ -162,7 +162,7 @@ def ignore_deadlines(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "_miss_deadline", miss)
 
 
-FOUND = (AssertionError, pytest.fail.Exception, OutOfMemory)
+FOUND = (AssertionError, pytest.fail.Exception, OutOfMemory, WaitTimedOut)
 BUGS: list[Planted[CoreMachine]] = [
     Planted(
         leak_a_buffer,

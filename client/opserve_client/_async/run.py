@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve_client._async.session_calls import AsyncSessionCalls
 from opserve_client.call_shapes import remember, shape_of
-from opserve_client.errors import OpserveError
+from opserve_client.errors import OpserveError, is_unknown_call
 from opserve_client.operators import OperatorCall, ResultT_co, check_owners, plain
 from opserve_client.rule_warnings import warn_of, warn_of_results
 from opserve_client.run_batches import (
@@ -31,11 +31,19 @@ async def run(calls: AsyncSessionCalls, call: OperatorCall[ResultT_co]) -> Resul
     if whole is None:
         call = plain(call)
         prepared = prepare(call)
-        if prepared.size_bytes > SMALL_BYTES:
+        if prepared.size_bytes > SMALL_BYTES or calls.in_steps:
             return call.result(await _run_and_free(calls, prepared))
         whole = WholeCall(prepared)
         remember(calls.whole_calls, shape, whole)
-    answer = await calls.call(RUN, whole.request(call, calls.session))
+    try:
+        answer = await calls.call(RUN, whole.request(call, calls.session))
+    except OpserveError as error:
+        if not is_unknown_call(error):
+            raise
+        # A service of the previous release.
+        calls.in_steps = True
+        calls.whole_calls.clear()
+        return await run(calls, call)
     warn_of(answer.warnings)
     return call.result(whole.outputs(answer))
 

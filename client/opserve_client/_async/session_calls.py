@@ -51,6 +51,7 @@ class AsyncSessionCalls:
     Attributes:
         requests: Requests of phase one by the shapes of their calls.
         whole_calls: Requests of whole calls by their shapes.
+        in_steps: Whether the service has no call for whole calls.
         lost: The error of the first call that found the session gone.
     """
 
@@ -67,6 +68,7 @@ class AsyncSessionCalls:
         self.last = last
         self.requests: dict[CallShape, GetWorkspaceSizeRequest] = {}
         self.whole_calls: dict[CallShape, WholeCall] = {}
+        self.in_steps = False
         self.lost: SessionLost | None = None
         self._connection = connection
         self._lock = runtime_async.Lock()

@@ -15,6 +15,7 @@ from opserve_client.errors import (
     malformed_answer,
     over_limit,
     timed_out,
+    unknown_call,
     unreachable,
 )
 from opserve_client.wire.connection_failures import explained
@@ -59,11 +60,14 @@ def from_rpc_error(error: grpc.RpcError, *, address: str) -> OpserveError:
     message = f"{address}: {failure}"
     if error.code() is grpc.StatusCode.CANCELLED and error.details() == _REFUSED:
         return unreachable(f"{message}; too many calls wait at the service: try again later")
-    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return over_limit(message)
-    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return timed_out(message)
-    return malformed_answer(message)
+    return _BY_CODE.get(error.code(), malformed_answer)(message)
+
+
+_BY_CODE = {
+    grpc.StatusCode.RESOURCE_EXHAUSTED: over_limit,
+    grpc.StatusCode.DEADLINE_EXCEEDED: timed_out,
+    grpc.StatusCode.UNIMPLEMENTED: unknown_call,
+}
 
 
 def _is_sending_failed(error: FailedCall) -> bool:
