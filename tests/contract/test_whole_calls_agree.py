@@ -43,6 +43,27 @@ def test_a_whole_call_needs_no_session(client: Client) -> None:
     assert (output.index, output.data) == (1, COUNTS)
 
 
+def test_a_whole_call_in_a_session_may_use_its_buffers(client: Client) -> None:
+    with client, client.open_session("ascend910b") as session:
+        columns = session.upload(np.ones((4, 4), np.float32))
+        image = session.empty((1, 3, 3), np.float32)
+        request = ParseDict({"plan": CALL, "session": session.name}, RunRequest())
+        request.inputs.add(index=0, data=ONES)
+        (output,) = client._connection.call(RUN, request).outputs
+        assert output.data == COUNTS
+        request.ClearField("inputs")
+        request.plan.im2col_backward.grad_output.buffer = columns.spec.buffer
+        request.plan.im2col_backward.out.buffer = image.spec.buffer
+        (output,) = client._connection.call(RUN, request).outputs
+        assert output.data == image.download().tobytes() == COUNTS
+
+
+def test_inputs_beyond_the_limit_of_a_batch_are_refused(client: Client) -> None:
+    with pytest.raises(OpserveError) as raised:
+        run(client, open={}, inputs=[{"index": 0, "data": "AAAA" * 2**19}])
+    assert raised.value.code == 161002  # these bytes are not those of the tensor
+
+
 @pytest.mark.parametrize(
     ("terms", "code"), [({"accuracy": "none"}, 107000), ({"tags": ["none has it"]}, 107001)]
 )
