@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from opserve_kernels.number_formats import promote
+from opserve_kernels.cube_math import promoted
 from opserve_kernels.operators.convolution_backward.contract import RANK_2D
 from opserve_kernels.tensor import DataType, Tensor
 
@@ -59,7 +59,7 @@ class Call:
     @property
     def promoted(self) -> DataType:
         """The dtype that holds the three inputs."""
-        return promote(promote(self.grad_output.dtype, self.input.dtype), self.weight.dtype)
+        return promoted(self.grad_output.dtype, self.input.dtype, self.weight.dtype)
 
     @property
     def is_empty(self) -> bool:

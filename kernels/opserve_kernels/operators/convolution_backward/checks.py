@@ -5,6 +5,7 @@ states come last, except output_padding below stride, and may be warnings. Diffe
 profiles are in contract.PROFILE_RULES.
 """
 
+from opserve_kernels.cube_math import check_cube_math_type, computation_of
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.operators.convolution_backward.call import Call
 from opserve_kernels.operators.convolution_backward.contract import (
@@ -13,7 +14,6 @@ from opserve_kernels.operators.convolution_backward.contract import (
     RANK_2D,
     RANK_3D,
     SUPPORT,
-    Computation,
 )
 from opserve_kernels.operators.convolution_backward.page_checks import check_page
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
@@ -156,24 +156,8 @@ def _check_4_values(call: Call) -> None:
 
 
 def _check_5_cube_math_type(call: Call, profile: str) -> None:
-    limit, kind, dtype = CUBE_MATH_TYPES, call.cube_math_type, call.promoted
-    check_range(limit.parameter, kind, least=limit.least, most=limit.most)
-    if _computation(call, profile) is None:
-        computations = PROFILE_RULES[profile].computations[dtype]
-        kinds = [str(value) for value, how in enumerate(computations) if how is not None]
-        able = [name for name in PROFILE_RULES if _computation(call, name) is not None]
-        raise invalid_argument(
-            limit.parameter,
-            given=f"{kind} for a computation in {dtype}",
-            allowed=f"{' or '.join(kinds)} on {profile}, which computes {dtype} as FLOAT16"
-            f"{supported_elsewhere(str(kind), able)}",
-        )
-
-
-def _computation(call: Call, profile: str) -> Computation | None:
-    """The computation of the call on a profile; None if the profile does not support it."""
-    computations = PROFILE_RULES[profile].computations.get(call.promoted)
-    return None if computations is None else computations[call.cube_math_type]
+    kind, dtype = call.cube_math_type, call.promoted
+    check_cube_math_type(kind, dtype, CUBE_MATH_TYPES, profile, PROFILE_RULES)
 
 
 def _check_6_empty(call: Call) -> None:
@@ -266,7 +250,7 @@ def _check_grouped_weight_3d(call: Call, profile: str) -> None:
     gradient = call.grad_weight
     if gradient is None or not call.output_mask[1] or gradient.dtype != DataType.FLOAT:
         return
-    computation = _computation(call, profile)
+    computation = computation_of(profile, call.promoted, call.cube_math_type)
     assert computation is not None
     if call.groups > 1 and computation.dtype in _16_BITS:
         able = [

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opserve_kernels.number_formats import Operands
 from opserve_kernels.operator import DocumentedRules, Limit, Support
 from opserve_kernels.operators.convolution_backward import page
 from opserve_kernels.tensor import DataType
@@ -13,24 +12,6 @@ DOCUMENTED_RULES = DocumentedRules.ERROR
 RANK_1D, RANK_2D, RANK_3D = 3, 4, 5  # dimensions of tensors: N, C and the spatial ones
 
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computation:
-    """The computation of a call's products.
-
-    Attributes:
-        operands: Rounding of the operands.
-        dtype: Dtype of the computation; grad_input is rounded to it before its own dtype, except
-            for DOUBLE, from which every result is rounded directly to its own.
-    """
-
-    operands: Operands = Operands.AS_GIVEN
-    dtype: DataType
-
-
-Computations = tuple[Computation | None, Computation | None, Computation | None, Computation | None]
-"""By cube_math_type: KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32; None: rejected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +25,6 @@ class ProfileRules:
         bias_is_nd: Whether grad_bias must be in format ND, unless transposed.
         narrows_grouped_weight: Whether a FLOAT grad_weight of several groups, computed in 16 bits,
             is rounded to FLOAT16 first in 1-D and 2-D, and rejected in 3-D.
-        computations: Computations of a call, by the dtype that holds its three inputs.
     """
 
     support: Support
@@ -52,17 +32,7 @@ class ProfileRules:
     takes_empty: bool
     bias_is_nd: bool
     narrows_grouped_weight: bool
-    computations: Mapping[DataType, Computations]
 
-
-_IN_FLOAT = Computation(dtype=_FLOAT)
-_IN_HF32 = Computation(dtype=_FLOAT, operands=Operands.HF32)
-_IN_HALF = Computation(dtype=_FLOAT16)
-_CAST_TO_HALF = Computation(dtype=_FLOAT16, operands=Operands.FLOAT16)
-_IN_BF16 = Computation(dtype=_BF16)
-_EXACT = Computation(dtype=DataType.DOUBLE)
-_REFERENCE_HF32 = Computation(dtype=DataType.DOUBLE, operands=Operands.HF32)
-_REFERENCE_HALF = Computation(dtype=DataType.DOUBLE, operands=Operands.FLOAT16)
 
 _WITHOUT_FLOAT_CUBE = ProfileRules(
     support=Support(
@@ -73,10 +43,6 @@ _WITHOUT_FLOAT_CUBE = ProfileRules(
     takes_empty=False,
     bias_is_nd=False,
     narrows_grouped_weight=True,
-    computations={
-        _FLOAT: (None, _CAST_TO_HALF, _CAST_TO_HALF, None),
-        _FLOAT16: (_IN_HALF, _IN_HALF, _IN_HALF, _IN_HALF),
-    },
 )
 PROFILE_RULES: Mapping[str, ProfileRules] = {
     "ascend910b": ProfileRules(
@@ -85,11 +51,6 @@ PROFILE_RULES: Mapping[str, ProfileRules] = {
         takes_empty=True,
         bias_is_nd=True,
         narrows_grouped_weight=True,
-        computations={
-            _FLOAT: (_IN_FLOAT, _IN_HF32, _CAST_TO_HALF, _IN_HF32),
-            _FLOAT16: (_IN_HALF, _IN_HALF, _IN_HALF, _IN_HALF),
-            _BF16: (_IN_BF16, _IN_BF16, _CAST_TO_HALF, _IN_BF16),
-        },
     ),
     "ascend910": _WITHOUT_FLOAT_CUBE,
     "ascend310p": _WITHOUT_FLOAT_CUBE,
@@ -102,12 +63,6 @@ PROFILE_RULES: Mapping[str, ProfileRules] = {
         takes_empty=True,
         bias_is_nd=False,
         narrows_grouped_weight=False,
-        computations={
-            _FLOAT: (_EXACT, _REFERENCE_HF32, _REFERENCE_HALF, _REFERENCE_HF32),
-            _FLOAT16: (_EXACT, _EXACT, _EXACT, _EXACT),
-            _BF16: (_EXACT, _EXACT, _REFERENCE_HALF, _EXACT),
-            DataType.DOUBLE: (_EXACT, _EXACT, _REFERENCE_HALF, _EXACT),
-        },
     ),
 }
 SUPPORT: Mapping[str, Support] = {name: rules.support for name, rules in PROFILE_RULES.items()}
@@ -131,10 +86,9 @@ class Bound:
 
     @property
     def broken(self) -> str:
-        """Words of the rule in the error table."""
+        """Words of the rule in the error table, without the profiles at their end."""
         limit = self.limit
-        bounds = f"not in [{limit.least}, {limit.most}]"
-        return f"{bounds}: {limit.where}; on {' and '.join(limit.profiles)}"
+        return f"not in [{limit.least}, {limit.most}]: {limit.where};"
 
 
 _A2 = ("ascend910b",)

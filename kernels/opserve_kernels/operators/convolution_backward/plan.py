@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from opserve_kernels.convolution import Convolution, Triple
+from opserve_kernels.cube_math import AS_GIVEN
 from opserve_kernels.gradient_plan import plan_gradients, plan_zeros
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
 from opserve_kernels.operator import Plan, PlanOptions
@@ -10,11 +11,7 @@ from opserve_kernels.operators.convolution_backward.call import Call
 from opserve_kernels.operators.convolution_backward.checks import check
 from opserve_kernels.operators.convolution_backward.contract import DOCUMENTED_RULES
 from opserve_kernels.operators.convolution_backward.error_table import RULES
-from opserve_kernels.operators.convolution_backward.rounding import (
-    AS_GIVEN,
-    Roundings,
-    roundings_of,
-)
+from opserve_kernels.operators.convolution_backward.rounding import Roundings, roundings_of
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile

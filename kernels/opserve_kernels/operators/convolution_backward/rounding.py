@@ -2,21 +2,16 @@
 
 from dataclasses import dataclass
 
-from opserve_kernels.number_formats import (
-    FLOAT,
-    FLOAT16,
-    HF32,
-    HF32_10_BITS,
-    Operands,
-    result_format,
+from opserve_kernels.cube_math import (
+    Computation,
+    computation_of,
+    gradient_format,
+    operand_format,
 )
 from opserve_kernels.operators.convolution_backward.call import Call
-from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES, Computation
+from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES
 from opserve_kernels.profiles import Profile
-from opserve_kernels.tensor import DataType, Tensor
-
-AS_GIVEN = FLOAT  # no loop rounds to it, not even those for DOUBLE
-_HF32 = {10: HF32_10_BITS, 11: HF32}  # by mantissa bits
+from opserve_kernels.tensor import DataType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,38 +28,18 @@ class Roundings:
 
 def roundings_of(call: Call, profile: Profile) -> Roundings:
     """The number formats of a checked call."""
-    computation = PROFILE_RULES[profile.name].computations[call.promoted][call.cube_math_type]
+    computation = computation_of(profile.name, call.promoted, call.cube_math_type)
     assert computation is not None
     return Roundings(
-        grad_output=_operand(call.grad_output, computation, profile),
-        input=_operand(call.input, computation, profile),
-        weight=_operand(call.weight, computation, profile),
-        grad_input=_result(call.grad_input, computation.dtype, profile),
-        grad_weight=_result(call.grad_weight, _weight_dtype(call, computation, profile), profile),
-        grad_bias=_result(call.grad_bias, call.grad_output.dtype, profile),
+        grad_output=operand_format(call.grad_output, computation, profile),
+        input=operand_format(call.input, computation, profile),
+        weight=operand_format(call.weight, computation, profile),
+        grad_input=gradient_format(call.grad_input, computation.dtype, profile),
+        grad_weight=gradient_format(
+            call.grad_weight, _weight_dtype(call, computation, profile), profile
+        ),
+        grad_bias=gradient_format(call.grad_bias, call.grad_output.dtype, profile),
     )
-
-
-def _operand(tensor: Tensor, computation: Computation, profile: Profile) -> int:
-    """A tensor that already has the wanted dtype is not converted, so it does not saturate."""
-    match computation.operands:
-        case Operands.HF32:
-            return _HF32[profile.hf32_mantissa_bits]
-        case Operands.FLOAT16 if tensor.dtype != DataType.FLOAT16:
-            return result_format(FLOAT16, DataType.FLOAT16, saturates=profile.saturates)
-        case _:
-            return AS_GIVEN
-
-
-def _result(tensor: Tensor | None, dtype: DataType, profile: Profile) -> int:
-    """The format of a float32 sum, which is rounded to a dtype before the tensor's own.
-
-    A float64 sum on the profile `reference` is rounded directly to the tensor's
-    (reference_strided.store).
-    """
-    if tensor is None:
-        return AS_GIVEN
-    return result_format(dtype.acl_number, tensor.dtype, saturates=profile.saturates)
 
 
 def _weight_dtype(call: Call, computation: Computation, profile: Profile) -> DataType:

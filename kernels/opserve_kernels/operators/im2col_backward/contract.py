@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from opserve_kernels.aclnn_rules import invalid, null, on_page
 from opserve_kernels.operator import DocumentedRules, Limit, Rule, RuleOrigin, Support
-from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType
 
 REVISION = 3
@@ -32,59 +32,27 @@ _DTYPE_SENTENCE = "数据类型支持FLOAT、FLOAT16。"
 _FORMAT_SENTENCE = "数据格式支持ND。"
 _INPUT_SIZE_SENTENCE = "值大于0。"  # of the newer page, hicann/ops-cv
 
-
-def _null(parameter: str) -> Rule:
-    return Rule(
-        status=Status.ACLNN_ERR_PARAM_NULLPTR,
-        parameter=parameter,
-        broken="missing",
-        origin=RuleOrigin.BOTH,
-    )
-
-
-def _invalid(
-    parameter: str,
-    broken: str,
-    *profiles: str,
-    origin: RuleOrigin = RuleOrigin.BOTH,
-    sentence: str = "",
-) -> Rule:
-    return Rule(
-        status=Status.ACLNN_ERR_PARAM_INVALID,
-        parameter=parameter,
-        broken=broken,
-        origin=origin,
-        sentence=sentence,
-        profiles=profiles,
-    )
-
-
 RULES: tuple[Rule, ...] = (
-    *(_null(parameter) for parameter in ("grad_output", *_ARRAYS, "out")),
+    *(null(parameter) for parameter in ("grad_output", *_ARRAYS, "out")),
     *(
-        _invalid(parameter, "dtype is not FLOAT, FLOAT16, BF16 or, on reference, DOUBLE")
+        invalid(parameter, "dtype is not FLOAT, FLOAT16, BF16 or, on reference, DOUBLE")
         for parameter in _TENSORS
     ),
-    *(_invalid(parameter, "dtype is BF16 on ascend910", "ascend910") for parameter in _TENSORS),
-    _invalid("grad_output", "not 2 or 3 dimensions"),
-    _invalid("out", "not one dimension more than grad_output"),
-    *(_invalid(parameter, "not two values") for parameter in _ARRAYS),
-    _invalid("kernel_size", "a value below 1"),
-    _invalid("stride", "a value below 1"),
-    _invalid("dilation", "a value below 1"),
-    _invalid("padding", "a negative value"),
-    _invalid("grad_output", "rows are not a multiple of a block's elements"),
-    _invalid("kernel_size", "a block does not fit on the padded image"),
-    _invalid("grad_output", "columns are not the positions of the blocks"),
-    _invalid("out", "shape is not that of the image"),
-    _invalid(
-        "input_size",
-        "a value below 1",
-        origin=RuleOrigin.PAGE,
-        sentence=_INPUT_SIZE_SENTENCE,
-    ),
+    *(invalid(parameter, "dtype is BF16", "ascend910") for parameter in _TENSORS),
+    invalid("grad_output", "not 2 or 3 dimensions"),
+    invalid("out", "not one dimension more than grad_output"),
+    *(invalid(parameter, "not two values") for parameter in _ARRAYS),
+    invalid("kernel_size", "a value below 1"),
+    invalid("stride", "a value below 1"),
+    invalid("dilation", "a value below 1"),
+    invalid("padding", "a negative value"),
+    invalid("grad_output", "rows are not a multiple of a block's elements"),
+    invalid("kernel_size", "a block does not fit on the padded image"),
+    invalid("grad_output", "columns are not the positions of the blocks"),
+    invalid("out", "shape is not that of the image"),
+    on_page("input_size", "a value below 1", _INPUT_SIZE_SENTENCE),
     *(
-        _invalid(
+        invalid(
             parameter,
             "format is not ND",
             origin=RuleOrigin.CONTRADICTED,
@@ -93,9 +61,9 @@ RULES: tuple[Rule, ...] = (
         for parameter in _TENSORS
     ),
     *(
-        _invalid(
+        invalid(
             parameter,
-            "dtype is BF16 on ascend910b",
+            "dtype is BF16",
             "ascend910b",
             origin=RuleOrigin.CONTRADICTED,
             sentence=_DTYPE_SENTENCE,

@@ -1,33 +1,25 @@
-"""The sums of a call of convolution_backward, and its computation."""
+"""The sums of a call of convolution_backward."""
 
 from math import prod
 from typing import cast
 
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cases.cube_math import case_computation
 from opserve_kernels.cases.sum import Products, Sum, sum_of
-from opserve_kernels.number_formats import promote
-from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES, Computation
+from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES
 from opserve_kernels.tensor import DataType
 
+OPERANDS = ("grad_output", "input", "weight")
+"""Of the products."""
 _IMAGE_AXES = ("n", "c", "d", "h", "w")
 _WEIGHT_AXES = ("k", "c", "kd", "kh", "kw")
 _SPATIAL = 3
 _16_BITS = (DataType.FLOAT16, DataType.BF16)
 
 
-def computation_of(case: Case) -> Computation:
-    """The computation of a call of convolution_backward."""
-    dtypes = [case.tensors[name].dtype for name in ("grad_output", "input", "weight")]
-    promoted = promote(promote(dtypes[0], dtypes[1]), dtypes[2])
-    kind = cast("int", case.arguments["cube_math_type"])
-    computation = PROFILE_RULES[case.profile].computations[promoted][kind]
-    assert computation is not None
-    return computation
-
-
 def sums(case: Case) -> tuple[Sum, ...]:
     """The sums of the gradients that output_mask selects."""
-    dy, x, w = (case.tensors[name] for name in ("grad_output", "input", "weight"))
+    dy, x, w = (case.tensors[name] for name in OPERANDS)
     groups = cast("int", case.arguments["groups"])
     transposed, taps = bool(case.arguments["transposed"]), prod(w.shape[2:])
     places = prod((x if transposed else dy).shape[2:]) * x.shape[0]
@@ -59,7 +51,7 @@ def sums(case: Case) -> tuple[Sum, ...]:
 
 def _passed(case: Case, name: str, groups: int) -> DataType:
     """The dtype that a sum is rounded to before its own; FLOAT means none."""
-    computed = computation_of(case).dtype
+    computed = case_computation(case, OPERANDS).dtype
     if name == "grad_input":
         return computed
     if name == "grad_bias":

@@ -1,13 +1,12 @@
 """The calls of convolution_backward that a profile supports, and their form for `reference`."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from math import prod
-from typing import cast
 
 from opserve_kernels.cases.case import Case, Value
+from opserve_kernels.cases.cube_math import case_computation, with_supported_kind
 from opserve_kernels.number_formats import Operands, promote
-from opserve_kernels.operators.convolution_backward.cases.sums import computation_of
+from opserve_kernels.operators.convolution_backward.cases.sums import OPERANDS
 from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES
 from opserve_kernels.operators.convolution_backward.schema import OUTPUTS
 from opserve_kernels.profiles import PROFILES
@@ -23,15 +22,7 @@ def supported(case: Case) -> Case | None:
     is_empty = 0 in (prod(input_.shape), prod(weight.shape))
     if len(input_.shape) not in rules.ranks or (is_empty and not rules.takes_empty):
         return None
-    promoted = promote(promote(case.tensors["grad_output"].dtype, input_.dtype), weight.dtype)
-    computations = rules.computations.get(promoted)
-    if computations is None:
-        return None
-    kind = cast("int", case.arguments["cube_math_type"])
-    if computations[kind] is not None:
-        return case
-    able = [index for index, how in enumerate(computations) if how is not None]
-    return replace(case, arguments={**case.arguments, "cube_math_type": able[0]})
+    return with_supported_kind(case, OPERANDS)
 
 
 def follows_the_page(case: Case) -> bool:
@@ -55,7 +46,7 @@ def follows_the_page(case: Case) -> bool:
 
 def operands_of(case: Case) -> Operands:
     """The rounding of a case's operands before they are multiplied."""
-    return computation_of(case).operands
+    return case_computation(case, OPERANDS).operands
 
 
 def reference_arguments(case: Case, outputs: Collection[str]) -> Mapping[str, Value]:
