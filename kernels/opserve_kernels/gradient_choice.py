@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
+from opserve_kernels.algorithms.correlation.layout import GATHER
+from opserve_kernels.algorithms.correlation.plan import Correlation
 from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
+from opserve_kernels.algorithms.direct.cost import weight_costs
 from opserve_kernels.algorithms.direct.plan import DIRECT
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.preference import preferred
@@ -21,8 +25,14 @@ from opserve_kernels.workspace import Workspace
 _MOST_PHASES = 64  # phases of a stride, at most
 _MOST_PADDED = 16  # padded positions, at most, as a multiple of the positions of image and output
 
+Way = TypeVar("Way", Algorithm, Algorithm | None)
+
 Choice = dict[Product, Algorithm | None]
-"""An algorithm for each gradient; None selects the best direct one for each part of a call."""
+"""An algorithm for each gradient; None selects PACKED or FLAT for each part of a call.
+
+Those two add in the same order, so the choice may differ among parts. The direct algorithms of a
+weight's gradient do not: one of them is chosen for all parts, whatever the number of threads.
+"""
 
 
 def possible(
@@ -48,8 +58,8 @@ def choices(
         return [{product: _batch_consistent(part, options) for product, part in _parts(gradients)}]
     fastest = {product: _fastest(part, options) for product, part in _parts(gradients)}
     direct = {
-        product: None if algorithm is Algorithm.WINOGRAD else algorithm
-        for product, algorithm in fastest.items()
+        product: _direct(part) if fastest[product] is Algorithm.WINOGRAD else fastest[product]
+        for product, part in _parts(gradients)
     }
     # The last resort: columns need the least workspace and fit every geometry.
     columns = dict.fromkeys(fastest, Algorithm.COLUMNS)
@@ -79,7 +89,7 @@ def _possible(part: Gradients, options: PlanOptions) -> Iterator[Algorithm]:
 
 
 def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
-    """The fastest algorithm of a gradient; None selects the best direct one."""
+    """The fastest algorithm of a gradient; None is as in Choice."""
     ways = list(_possible(part, options))
     # Nothing else fits: the geometry would make padded copies out of all proportion.
     if ways == [Algorithm.COLUMNS]:
@@ -87,7 +97,31 @@ def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
     # Groups of one channel leave nothing for a matrix product: such calls are bound by memory.
     if Algorithm.DEPTHWISE in ways:
         return Algorithm.DEPTHWISE
-    return _transforms_or_direct(part) if Algorithm.WINOGRAD in ways else None
+    direct = _direct(part)
+    if Algorithm.WINOGRAD not in ways:
+        return direct
+    (product,) = part.products
+    costs = {
+        Algorithm.WINOGRAD: transformed_cost(product, part.convolution),
+        direct: direct_cost(product, part.convolution),
+    }
+    return _preferred(part, costs)
+
+
+def _direct(part: Gradients) -> Algorithm | None:
+    """The best direct algorithm of a weight's gradient; None for other gradients."""
+    if part.grad_weight is None:
+        return None
+    assert part.image is not None
+    assert part.output is not None
+    product = Correlation(
+        direction=GATHER,
+        convolution=part.convolution,
+        source=part.image,
+        weight=part.grad_weight,
+        result=part.output,
+    )
+    return _preferred(part, weight_costs(product))
 
 
 def _batch_consistent(part: Gradients, options: PlanOptions) -> Algorithm | None:
@@ -104,15 +138,11 @@ def _batch_consistent(part: Gradients, options: PlanOptions) -> Algorithm | None
     return Algorithm.COLUMNS_BY_ENTRY if algorithm is Algorithm.COLUMNS else algorithm
 
 
-def _transforms_or_direct(part: Gradients) -> Algorithm | None:
-    (product,) = part.products
-    costs: dict[Algorithm | None, float] = {
-        Algorithm.WINOGRAD: transformed_cost(product, part.convolution),
-        None: direct_cost(product, part.convolution),
-    }
+def _preferred(part: Gradients, costs: Mapping[Way, float]) -> Way:
+    """The cheapest algorithm; among those about as cheap, the one with the smallest workspace."""
 
     # The exact workspace of a choice is known only once its stages are planned.
-    def workspace_bytes(algorithm: Algorithm | None) -> int:
+    def workspace_bytes(algorithm: Way) -> int:
         workspace = Workspace()
         product_stages(part, algorithm, workspace)
         return workspace.size_bytes

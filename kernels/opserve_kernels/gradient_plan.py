@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from opserve_kernels.algorithms.host import SUM_LANES
+from opserve_kernels.algorithms.host import SUM_LANES, VARIANT
 from opserve_kernels.algorithms.names import Algorithm, requested_algorithms
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
@@ -116,7 +116,8 @@ def _plan_with(choice: Choice, gradients: Gradients, options: PlanOptions) -> Pl
         shares.append(interleaved(stages) if by_turns else stages)
         # Threads run shares at the same time, so their parts do not overlap.
         workspace.keep_all()
-    return plan_of(shares, workspace, algorithms)
+    # Channel sums have the same order in every variant.
+    return plan_of(shares, workspace, algorithms, variant=VARIANT.name if algorithms else "")
 
 
 def _interleaves(choice: Choice, gradients: Gradients, options: PlanOptions) -> bool:

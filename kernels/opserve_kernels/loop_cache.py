@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
-from opserve_kernels.algorithms.host import HOST
+from opserve_kernels.algorithms.host import VARIANT
 
 STATES_KEPT = 8  # of a module, those used last; others are removed when it is compiled again
 
@@ -62,7 +62,7 @@ def needs_of(modules: Iterable[str]) -> dict[str, list[str]]:
 @cache
 def folder_of(source: Path) -> Path:
     """The folder for the loops of a file; it exists once one of them was compiled."""
-    contents = sha256(str(HOST).encode())
+    contents = sha256(str(VARIANT).encode())
     for part in _sources_of([source]):
         contents.update(_text_of(part).encode())
     # The package is part of the name: states are counted by name, and several packages have a

@@ -101,6 +101,8 @@ class Plan:
             2^62.
         buffers: Buffers that must be live and large enough, besides those of the tensors.
         algorithms: The algorithm of each gradient: "image: winograd".
+        variant: The kernel variant that, with this plan, fixes the bytes of its results; empty
+            where they are the same on any computer.
         warnings: Broken rules of the vendor's page: those of RuleOrigin.CONTRADICTED always, those
             of RuleOrigin.PAGE under DocumentedRules.WARN.
     """
@@ -110,6 +112,7 @@ class Plan:
     parameters: tuple[int, ...]
     buffers: tuple[NamedBuffer, ...] = ()
     algorithms: tuple[str, ...] = ()
+    variant: str = ""
     warnings: tuple[RuleWarning, ...] = ()
 
     def __post_init__(self) -> None:

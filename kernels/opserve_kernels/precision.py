@@ -8,7 +8,7 @@ which devices saturate, nor how HF32 breaks ties: both are unverified (opserve_k
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.host import HOST
+from opserve_kernels.algorithms.host import VARIANT
 from opserve_kernels.half_instructions import narrowed, widened
 from opserve_kernels.loops import compiled
 from opserve_kernels.number_formats import BF16, FLOAT16, FLOAT16_SATURATED, HF32, HF32_10_BITS
@@ -77,10 +77,10 @@ def _to_half(value: np.float32) -> np.uint16:
     return np.uint16(narrowed(value))
 
 
-from_half = _plain_from_half if HOST.plain else _from_half
+from_half = _plain_from_half if VARIANT.plain else _from_half
 """FLOAT16 to float32, exact."""
 
-to_half = _plain_to_half if HOST.plain else _to_half
+to_half = _plain_to_half if VARIANT.plain else _to_half
 """Float32 to FLOAT16."""
 
 

@@ -57,7 +57,11 @@ def interleaved(stages: Sequence[Stage]) -> list[Stage]:
 
 
 def plan_of(
-    shares: Sequence[Sequence[Stage]], workspace: Workspace, algorithms: Iterable[str] = ()
+    shares: Sequence[Sequence[Stage]],
+    workspace: Workspace,
+    algorithms: Iterable[str] = (),
+    *,
+    variant: str = "",
 ) -> Plan:
     """The plan of a call with the stages of each share, which use this workspace."""
     return Plan(
@@ -65,6 +69,7 @@ def plan_of(
         shares=tuple(sum(stage.units for stage in share) for share in shares),
         parameters=tuple(_packed(chain(*shares))),
         algorithms=tuple(sorted(algorithms)),
+        variant=variant,
     )
 
 

@@ -158,6 +158,22 @@ def test_any_number_of_threads_computes_the_result_of_one(sample: Sample, thread
         np.testing.assert_array_equal(found[name], array, name)
 
 
+@pytest.mark.parametrize("threads", [2, 3, 4, 8])
+@pytest.mark.parametrize("channels", [(16, 16), (64, 3), (20, 64)])
+def test_direct_sums_have_the_same_bytes_on_any_number_of_threads(
+    channels: tuple[int, int], threads: int
+) -> None:
+    inputs, outputs = channels
+    sample = convolution("", (8, inputs, 32, 32), (outputs, inputs, 3, 3), padding=(1, 1))
+    options = PlanOptions()
+    call = Prepared.of(sample, threads, options=options)
+    assert len(call.plan.shares) > 1
+    call.run_by_turns()
+    found = call.results(sample)
+    for name, array in results(sample, options=options).items():
+        assert found[name].tobytes() == array.tobytes(), name
+
+
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_a_call_has_as_many_shares_as_threads_where_it_can_be_cut(threads: int) -> None:
     sample = convolution("", (8, 16, 9, 9), (16, 16, 3, 3), values=Values.INTEGERS)

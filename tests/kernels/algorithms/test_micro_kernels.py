@@ -17,7 +17,7 @@ from opserve_kernels.algorithms.codegen.micro_kernels import (
     TILE_VECTORS,
 )
 from opserve_kernels.algorithms.codegen.tiles import dots_tile, flat_tile, packed_tile
-from opserve_kernels.algorithms.host import HOST, ROW_COUNTS, whole_rows
+from opserve_kernels.algorithms.host import ROW_COUNTS, VARIANT, whole_rows
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
 
@@ -236,5 +236,5 @@ def _kernels() -> list[Callable[..., None]]:
 
 
 def test_the_exported_kernels_are_those_of_this_computer() -> None:
-    kinds = "plain" if HOST.plain else "generated"
+    kinds = "plain" if VARIANT.plain else "generated"
     assert _kernels() == [_PACKED[kinds], _FLAT[kinds], _DOTS[kinds]]

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.codegen import plain_kernels
 from opserve_kernels.algorithms.codegen.tiles import dots_tile, flat_tile, packed_tile
 from opserve_kernels.algorithms.codegen.vectors import Vectors
-from opserve_kernels.algorithms.host import HOST, LANES, TILE_COLUMNS, TILE_ROWS, TILE_VECTORS
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, TILE_VECTORS, VARIANT
 from opserve_kernels.loops import compiled
 
 __all__ = [
@@ -201,12 +201,12 @@ def _generated_flat_skip_padding(
 
 
 # The choice is made once, on import: compiled callers contain one variant only.
-multiply_packed = plain_kernels.multiply_packed if HOST.plain else _generated_packed
-multiply_flat = plain_kernels.multiply_flat if HOST.plain else _generated_flat
-add_dots = plain_kernels.add_dots if HOST.plain else _generated_dots
+multiply_packed = plain_kernels.multiply_packed if VARIANT.plain else _generated_packed
+multiply_flat = plain_kernels.multiply_flat if VARIANT.plain else _generated_flat
+add_dots = plain_kernels.add_dots if VARIANT.plain else _generated_dots
 multiply_packed_skip_padding = (
-    plain_kernels.multiply_packed_skip_padding if HOST.plain else _generated_packed_skip_padding
+    plain_kernels.multiply_packed_skip_padding if VARIANT.plain else _generated_packed_skip_padding
 )
 multiply_flat_skip_padding = (
-    plain_kernels.multiply_flat_skip_padding if HOST.plain else _generated_flat_skip_padding
+    plain_kernels.multiply_flat_skip_padding if VARIANT.plain else _generated_flat_skip_padding
 )

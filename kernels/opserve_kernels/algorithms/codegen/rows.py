@@ -25,7 +25,7 @@ from opserve_kernels.algorithms.codegen.row_tiles import (
     split_rows_tile,
     step_rows_tile,
 )
-from opserve_kernels.algorithms.host import HOST, LANES
+from opserve_kernels.algorithms.host import LANES, VARIANT
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
@@ -74,11 +74,11 @@ def _step_rows(
     _step_tile(read, written, (*numbers, source_step, target_step))
 
 
-copy_rows = plain_rows.copy_rows if HOST.plain else _copy_rows
-add_rows = plain_rows.add_rows if HOST.plain else _add_rows
-split_rows = plain_rows.split_rows if HOST.plain else _split_rows
-join_rows = plain_rows.join_rows if HOST.plain else _join_rows
-step_rows = plain_rows.step_rows if HOST.plain else _step_rows
+copy_rows = plain_rows.copy_rows if VARIANT.plain else _copy_rows
+add_rows = plain_rows.add_rows if VARIANT.plain else _add_rows
+split_rows = plain_rows.split_rows if VARIANT.plain else _split_rows
+join_rows = plain_rows.join_rows if VARIANT.plain else _join_rows
+step_rows = plain_rows.step_rows if VARIANT.plain else _step_rows
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")

@@ -59,5 +59,5 @@ def add_run_plainly(read: Floats, written: Floats, numbers: Triple) -> None:
         written[totals + i % host.SUM_LANES] += read[source + i]
 
 
-add_run = add_run_plainly if host.HOST.plain else _add_run
+add_run = add_run_plainly if host.VARIANT.plain else _add_run
 """read, written, (source, count, totals): totals[i % SUM_LANES] += read[source + i], i < count."""

@@ -28,7 +28,7 @@ from opserve_kernels.algorithms.depthwise.layout import (
 )
 from opserve_kernels.algorithms.depthwise.planes import compare_planes, run_groups, weigh_planes
 from opserve_kernels.algorithms.depthwise.tiles import compare_tile, weigh_tile
-from opserve_kernels.algorithms.host import HOST, LANES
+from opserve_kernels.algorithms.host import LANES, VARIANT
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING, are_finite
 
@@ -154,8 +154,8 @@ def _generated_compare(memory: Floats, _table: Offsets, numbers: Six) -> None:
             _compare_one(memory, rest)
 
 
-weigh = plain_depthwise.weigh if HOST.plain else _generated_weigh
-compare = plain_depthwise.compare if HOST.plain else _generated_compare
+weigh = plain_depthwise.weigh if VARIANT.plain else _generated_weigh
+compare = plain_depthwise.compare if VARIANT.plain else _generated_compare
 weigh_skip_padding = plain_depthwise.weigh_skip_padding
 compare_skip_padding = plain_depthwise.compare_skip_padding
 

@@ -12,7 +12,7 @@ from opserve_kernels.algorithms.depthwise.layout import (
     DepthwiseTensor,
     PlainImage,
 )
-from opserve_kernels.algorithms.host import HOST, SUM_LANES
+from opserve_kernels.algorithms.host import SUM_LANES, VARIANT
 from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.number_formats import FLOAT
@@ -23,7 +23,7 @@ from opserve_kernels.workspace import Workspace
 
 _MOST_CHANNELS = 4  # output channels of a group: with more, panels use each value more often
 _COPY_ELEMENTS = 1 << 14  # of a block, 64 KiB: it and its sums stay in the second-level cache
-_HAS_MASKS = HOST.lanes > 4 and not HOST.plain  # noqa: PLR2004  # needs masked loads at row ends
+_HAS_MASKS = VARIANT.lanes > 4 and not VARIANT.plain  # noqa: PLR2004  # needs masked loads at row ends
 _IN_PLACE_KERNELS = ((1, 3, 3), (1, 5, 5)) if _HAS_MASKS else ()
 _IN_PLACE_STRIDES = ((1, 1, 1), (1, 2, 2))
 _MOST_IN_PLACE = 1 << 18  # positions of a plane: larger ones are cut, which takes less workspace

@@ -25,7 +25,7 @@ from opserve_kernels.algorithms.codegen.vectors import (
     load_integer,
     loop,
 )
-from opserve_kernels.algorithms.host import HOST, LANES, TILE_ROWS, TILE_VECTORS
+from opserve_kernels.algorithms.host import LANES, TILE_ROWS, TILE_VECTORS, VARIANT
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
@@ -166,4 +166,4 @@ def plain_outer(memory: Floats, table: Offsets, numbers: Eight, rows: int, vecto
                     target[lane] += factor * source[lane]
 
 
-add_outer = plain_outer if HOST.plain else _generated_outer
+add_outer = plain_outer if VARIANT.plain else _generated_outer

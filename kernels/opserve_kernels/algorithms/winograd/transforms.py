@@ -39,7 +39,7 @@ from fractions import Fraction
 from llvmlite import ir  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 
 from opserve_kernels.algorithms.codegen.vectors import Value, Vectors
-from opserve_kernels.algorithms.host import HOST
+from opserve_kernels.algorithms.host import VARIANT
 
 POINT = Fraction(2, 3)
 _INVERSE = 1 / POINT
@@ -122,7 +122,7 @@ class Transforms:
 
     def _add_scaled(self, factor: Fraction, value: Value, total: Value) -> Value:
         # Without fused multiply-add the compiler would call a slow library function for it.
-        if HOST.plain:
+        if VARIANT.plain:
             return self._lanes.add(self._scaled(factor, value), total)
         return self._lanes.multiply_add(self._constant(factor), value, total)
 
