@@ -38,7 +38,7 @@ def timeline_of_stream(timeline: GetTimelineResponse, stream: int) -> GetTimelin
     if not found:
         allowed = ", ".join(str(one.stream) for one in timeline.streams)
         raise invalid_handle("stream", str(stream), f"a stream of the session: {allowed}")
-    return GetTimelineResponse(streams=found)
+    return GetTimelineResponse(streams=found, kernel_variant=timeline.kernel_variant)
 
 
 def chrome_trace(timeline: GetTimelineResponse, *, process: str) -> dict[str, Json]:
@@ -56,7 +56,8 @@ def chrome_trace(timeline: GetTimelineResponse, *, process: str) -> dict[str, Js
     for thread, copies in enumerate(_rows(timeline.copies), start=len(timeline.streams) + 1):
         events += _thread(thread, "copies")
         events += [_copy(thread, copy, zero_s) for copy in copies]
-    return {"displayTimeUnit": "ms", "traceEvents": events}
+    metadata: Json = {"kernel_variant": timeline.kernel_variant}
+    return {"displayTimeUnit": "ms", "otherData": metadata, "traceEvents": events}
 
 
 def _times(timeline: GetTimelineResponse) -> Iterator[float]:

@@ -24,6 +24,8 @@ class Device:
         sessions: Number of open sessions.
         tags: Tags that sessions can require.
         exclusive: Whether one session excludes all others.
+        kernel_variant: Kernel variant that fixes the bytes of its results; empty on `reference`
+            and on services that do not report one.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Device:
     sessions: int
     tags: tuple[str, ...]
     exclusive: bool
+    kernel_variant: str = ""
 
     @override
     def __repr__(self) -> str:
@@ -58,4 +61,5 @@ def device_of(message: session_pb2.Device) -> Device:
         sessions=message.sessions,
         tags=tuple(message.tags),
         exclusive=message.exclusive,
+        kernel_variant=message.kernel_variant,
     )

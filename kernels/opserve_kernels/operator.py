@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Generic, TypeVar
 
+from opserve_kernels.algorithms.host import VARIANT
 from opserve_kernels.errors import check_extent
 from opserve_kernels.profiles import Profile
 from opserve_kernels.status import AnyStatus
@@ -123,6 +124,11 @@ class Plan:
     def units(self) -> int:
         """Work units of all shares, which one thread may run in order 0 .. units-1."""
         return sum(self.shares)
+
+
+def variant_on(profile: Profile) -> str:
+    """The kernel variant of a profile on this computer; empty on `reference`, which needs none."""
+    return "" if profile.is_reference else VARIANT.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

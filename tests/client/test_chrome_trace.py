@@ -43,9 +43,12 @@ def events(
 ) -> list[dict[str, Any]]:
     """The events of a trace of one stream, as a viewer reads them."""
     stream = session_pb2.StreamTimeline(stream=4, entries=entries)
-    timeline = session_pb2.GetTimelineResponse(streams=[stream], copies=copies)
+    timeline = session_pb2.GetTimelineResponse(
+        streams=[stream], copies=copies, kernel_variant="fma16"
+    )
     trace = json.loads(json.dumps(chrome_trace(timeline, process="session on ascend910b-0")))
     assert trace["displayTimeUnit"] == "ms"
+    assert trace["otherData"] == {"kernel_variant": "fma16"}
     found: list[dict[str, Any]] = trace["traceEvents"]
     return found
 

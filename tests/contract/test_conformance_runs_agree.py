@@ -12,6 +12,7 @@ from kernels.cases.suites import smoke
 from opserve.v1.conformance_service_pb2 import Run
 from opserve_client import AsyncClient, OpserveError
 from opserve_client.private_service import Addresses, private_service
+from opserve_kernels.algorithms.host import VARIANT
 
 pytestmark = pytest.mark.system
 DEVICES = {"devices": '["ascend910b", "reference"]'}
@@ -70,6 +71,7 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, api: str) -> 
     assert listed == run
     assert (run.repeats, run.deterministic_level) == (2, "BATCH")
     assert (run.accuracy, run.documented_rules) == ("fast", "warn")
+    assert run.kernel_variant == VARIANT.name
     assert list(run.standards) == ["torch-assert-close", "webnn-ulp"]
     assert list(run.gates) == ["webnn-ulp"]
     assert (run.stage, run.case) == ("", "")

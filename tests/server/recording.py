@@ -54,6 +54,7 @@ DEVICE = DeviceInfo(
     sessions=3,
     tags=("lab", "quiet"),
     exclusive=True,
+    kernel_variant="fma16",
 )
 ASKED = SessionRequest(
     profile="p",
@@ -145,7 +146,9 @@ ENTRIES = (
     ),
 )
 COPY = CopyEntry(kind=CopyKind.READ, buffer=3, size_bytes=64, started_s=1.0, ended_s=1.125)
-TIMELINE = Timeline(streams=(StreamTimeline(stream=0, entries=ENTRIES),), copies=(COPY,))
+TIMELINE = Timeline(
+    streams=(StreamTimeline(stream=0, entries=ENTRIES),), copies=(COPY,), kernel_variant="fma16"
+)
 
 
 @dataclass

@@ -115,7 +115,7 @@ def outcomes_at(place: str, access: Access) -> Outcomes:
         found = client.conformance.get_run(run)
         results = client.conformance.list_results(found.id)
     by_case = {one.case: Outcome(status=Status(one.status), worst=one.worst) for one in results}
-    return Outcomes(digest=found.digest, by_case=by_case)
+    return Outcomes(digest=found.digest, by_case=by_case, kernel_variant=found.kernel_variant)
 
 
 COLUMNS = ("begun", "run", "target", "suite", "seed", "state", "results", "worst", "baselines")

@@ -21,6 +21,7 @@ from opserve_client.conform.targets.named import (
     SERVICE_UNDER_TEST,
     Access,
     check_target,
+    kernel_variant_of,
 )
 from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.conform.workers import Setup, Workers
@@ -284,8 +285,9 @@ def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access
     header = header_of(
         suite, cases, target=options.target, contracts=contracts, session_options=session_options
     )
+    variant = kernel_variant_of(options.target, access)
     return Setup(
-        header=replace(header, repeats=options.execution.repeats),
+        header=replace(header, repeats=options.execution.repeats, kernel_variant=variant),
         access=access,
         timeout_s=options.execution.timeout_s,
         standards=options.standards,

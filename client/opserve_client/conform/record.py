@@ -44,6 +44,7 @@ class Header:
         repeats: Calls of each case.
         accuracy: Error bound of the sessions' results.
         documented_rules: Answer to calls that break a rule of the vendor's page alone.
+        kernel_variant: Kernel variant of the devices of opserve; empty of other targets.
     """
 
     tool: str
@@ -57,6 +58,7 @@ class Header:
     repeats: int = 1
     accuracy: AccuracyName = "direct"
     documented_rules: DocumentedRulesName = "error"
+    kernel_variant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,8 @@ class RunRecord:
     def outcomes(self) -> Outcomes:
         """The part of the run that runs are compared by."""
         by_case = {result.case.id: result.outcome for result in self.results}
-        return Outcomes(digest=self.header.digest, by_case=by_case)
+        header = self.header
+        return Outcomes(digest=header.digest, by_case=by_case, kernel_variant=header.kernel_variant)
 
 
 def header_line(header: Header) -> str:

@@ -17,6 +17,7 @@ from opserve_kernels.conformance.comparison import Comparison
 from opserve_kernels.verdict.verdict import GOOD
 
 _LISTED = 20  # failures in the output; the record has all
+_OTHER_VARIANT = "the kernel variants differ, so the last bits of right results may differ"
 
 
 @contextmanager
@@ -84,6 +85,7 @@ def compared(comparison: Comparison) -> list[str]:
     drifts = [f"{one.case} {one.before:.3g} -> {one.now:.3g}" for one in comparison.drifts]
     return [
         *([] if comparison.same_suite else ["the suites have different cases or inputs"]),
+        *([] if comparison.same_variant else [_OTHER_VARIANT]),
         *_named("new failures", comparison.new_failures),
         *_named("fixed", comparison.fixed),
         *_named("newly skipped", comparison.newly_skipped),

@@ -134,6 +134,7 @@ class Summary:
             "target": header.target,
             "accuracy": header.accuracy,
             "documented_rules": header.documented_rules,
+            "kernel_variant": header.kernel_variant,
             "contracts": dict(header.contracts),
             "cases": len(self.record.results),
             "counts": dict(sorted(tally.counts.items())),

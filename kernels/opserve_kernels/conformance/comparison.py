@@ -43,10 +43,12 @@ class Outcomes:
     Attributes:
         digest: Digest of the suite.
         by_case: Results by the case's id, in the run's order.
+        kernel_variant: Kernel variant of the devices of opserve that ran; empty of other targets.
     """
 
     digest: str
     by_case: Mapping[str, Outcome]
+    kernel_variant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class Comparison:
 
     Attributes:
         same_suite: Whether both runs are of suites with equal digests.
+        same_variant: Whether both runs are of kernels of one variant, as far as both name it.
         new_failures: Cases that fail now, and passed or were not tried before.
         fixed: Cases that failed before and pass now.
         newly_skipped: Cases that were judged before and are skipped now.
@@ -78,6 +81,7 @@ class Comparison:
     """
 
     same_suite: bool = True
+    same_variant: bool = True
     new_failures: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     newly_skipped: tuple[str, ...] = ()
@@ -122,6 +126,7 @@ def compare(before: Outcomes, now: Outcomes) -> Comparison:
     ]
     return Comparison(
         same_suite=before.digest == now.digest,
+        same_variant=len({before.kernel_variant, now.kernel_variant} - {""}) <= 1,
         new_failures=(
             *by_change[Change.NEW_FAILURE],
             *(case for case in new_cases if newer[case].status not in GOOD),

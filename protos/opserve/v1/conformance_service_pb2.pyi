@@ -926,6 +926,7 @@ class Run(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     ACCURACY_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
+    KERNEL_VARIANT_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     target: _builtins.str
     suite: _builtins.str
@@ -962,6 +963,8 @@ class Run(_message.Message):
     accuracy: _builtins.str
     """Of the sessions; empty for a run that is REPORTED."""
     documented_rules: _builtins.str
+    kernel_variant: _builtins.str
+    """Kernel variant of the devices, as in Device; empty for a run that is REPORTED or older than this field."""
     @_builtins.property
     def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatusCount]: ...
     @_builtins.property
@@ -997,10 +1000,11 @@ class Run(_message.Message):
         tool: _builtins.str = ...,
         accuracy: _builtins.str = ...,
         documented_rules: _builtins.str = ...,
+        kernel_variant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "ended_at", b"ended_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "accuracy", b"accuracy", "case", b"case", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "deterministic_level", b"deterministic_level", "digest", b"digest", "documented_rules", b"documented_rules", "ended_at", b"ended_at", "gates", b"gates", "id", b"id", "judged", b"judged", "match", b"match", "operator", b"operator", "origin", b"origin", "profile", b"profile", "reason", b"reason", "repeats", b"repeats", "seed", b"seed", "stage", b"stage", "standards", b"standards", "state", b"state", "suite", b"suite", "target", b"target", "tool", b"tool", "worst", b"worst"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at", "accuracy", b"accuracy", "case", b"case", "cases", b"cases", "counts", b"counts", "created_at", b"created_at", "deterministic_level", b"deterministic_level", "digest", b"digest", "documented_rules", b"documented_rules", "ended_at", b"ended_at", "gates", b"gates", "id", b"id", "judged", b"judged", "kernel_variant", b"kernel_variant", "match", b"match", "operator", b"operator", "origin", b"origin", "profile", b"profile", "reason", b"reason", "repeats", b"repeats", "seed", b"seed", "stage", b"stage", "standards", b"standards", "state", b"state", "suite", b"suite", "target", b"target", "tool", b"tool", "worst", b"worst"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at: _TypeAlias = _typing.Literal["ended_at"]  # noqa: Y015
     _WhichOneofArgType__ended_at: _TypeAlias = _typing.Literal["_ended_at", b"_ended_at"]  # noqa: Y015

@@ -98,6 +98,7 @@ class Device(_message.Message):
     SESSIONS_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_FIELD_NUMBER: _builtins.int
+    KERNEL_VARIANT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name within this service: "ascend910b-0"."""
     profile: _builtins.str
@@ -111,6 +112,10 @@ class Device(_message.Message):
     sessions: _builtins.int
     exclusive: _builtins.bool
     """Whether one session has it exclusively."""
+    kernel_variant: _builtins.str
+    """Kernel variant that fixes the bytes of its results ("fma16"): docs/reference/numerics.md. Empty on `reference`,
+    whose results are the same on any computer.
+    """
     @_builtins.property
     def operators(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Supported operators by the vendor's names: "aclnnConvolutionBackward"."""
@@ -132,10 +137,11 @@ class Device(_message.Message):
         sessions: _builtins.int = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
         exclusive: _builtins.bool = ...,
+        kernel_variant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "free_memory_bytes", b"free_memory_bytes", "memory_bytes", b"memory_bytes", "name", b"name", "operators", b"operators", "products", b"products", "profile", b"profile", "ready", b"ready", "sessions", b"sessions", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "free_memory_bytes", b"free_memory_bytes", "kernel_variant", b"kernel_variant", "memory_bytes", b"memory_bytes", "name", b"name", "operators", b"operators", "products", b"products", "profile", b"profile", "ready", b"ready", "sessions", b"sessions", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -574,6 +580,9 @@ class GetTimelineResponse(_message.Message):
 
     STREAMS_FIELD_NUMBER: _builtins.int
     COPIES_FIELD_NUMBER: _builtins.int
+    KERNEL_VARIANT_FIELD_NUMBER: _builtins.int
+    kernel_variant: _builtins.str
+    """As of Device."""
     @_builtins.property
     def streams(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamTimeline]: ...
     @_builtins.property
@@ -585,10 +594,11 @@ class GetTimelineResponse(_message.Message):
         *,
         streams: _abc.Iterable[Global___StreamTimeline] | None = ...,
         copies: _abc.Iterable[_memory_service_pb2.CopyEntry] | None = ...,
+        kernel_variant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["copies", b"copies", "streams", b"streams"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copies", b"copies", "kernel_variant", b"kernel_variant", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -188,6 +188,7 @@ class RunInfo:
         accuracy: Error bound of the sessions' results; empty of a reported run.
         documented_rules: Answer to calls that break a rule of the vendor's page alone; empty of a
             reported run.
+        kernel_variant: Kernel variant of the devices; empty of a reported run.
     """
 
     id: str
@@ -216,6 +217,7 @@ class RunInfo:
     case: str
     origin: str
     tool: str
+    kernel_variant: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

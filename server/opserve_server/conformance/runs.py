@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
+from opserve_kernels.algorithms.host import VARIANT
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.warned import BrokenRule
 from opserve_kernels.conformance.expected import Task
@@ -240,6 +241,7 @@ class SuiteRuns:
             deterministic_level=DeterministicLevel(request.deterministic_level or _LEVEL),
             accuracy=accuracy_of(request.accuracy),
             documented_rules=documented_rules,
+            kernel_variant=VARIANT.name,
             counts={},
             created_at=now,
             seen_at=now,
@@ -414,6 +416,7 @@ def _run_info(run: Run, live: ActiveRun | None) -> RunInfo:
         else "",
         origin=run.origin.value,
         tool=run.tool,
+        kernel_variant=run.kernel_variant,
     )
 
 

@@ -20,6 +20,7 @@ class DeviceInfo:
         sessions: Open sessions on it.
         tags: Labels that the administrator of the service gave it; a session can require them.
         exclusive: Whether one session has it exclusively.
+        kernel_variant: Kernel variant that fixes the bytes of its results; empty on `reference`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class DeviceInfo:
     sessions: int
     tags: tuple[str, ...] = ()
     exclusive: bool = False
+    kernel_variant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

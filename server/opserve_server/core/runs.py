@@ -63,6 +63,7 @@ class Run:
         ended_at: Time of its end, seconds since 1970; None while it runs.
         origin: On a device of the service, or elsewhere.
         tool: The tool that judged it elsewhere; empty for a run on a device.
+        kernel_variant: Kernel variant of the devices; empty for a run elsewhere.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Run:
     ended_at: float | None = None
     origin: Origin = Origin.DEVICE
     tool: str = ""
+    kernel_variant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypedDict
 
 from opserve_kernels.description import OperatorDescription, describe
+from opserve_kernels.operator import variant_on
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS, operators_of
 from opserve_kernels.status import Status
@@ -438,6 +439,7 @@ class Service:
             sessions=self._sessions.count(device),
             tags=tuple(sorted(device.tags)),
             exclusive=self._sessions.is_exclusive(device),
+            kernel_variant=variant_on(profile),
         )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from opserve_kernels.operator import variant_on
+from opserve_kernels.profiles import PROFILES
 from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry
 from opserve_server.core.session import Session
@@ -17,10 +19,14 @@ class StreamTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Kept history of a session's work: live streams and the latest copies."""
+    """Kept history of a session's work: live streams and the latest copies.
+
+    `kernel_variant` is that of the session's device.
+    """
 
     streams: tuple[StreamTimeline, ...]
     copies: tuple[CopyEntry, ...]
+    kernel_variant: str = ""
 
 
 def timeline_of(session: Session) -> Timeline:
@@ -31,4 +37,5 @@ def timeline_of(session: Session) -> Timeline:
             for stream in session.streams
         ),
         copies=tuple(session.copies),
+        kernel_variant=variant_on(PROFILES[session.device.profile]),
     )

@@ -34,7 +34,9 @@ async def timeline_of(timeline: Timeline) -> GetTimelineResponse:
     async for stream, entry in in_slices(entries):
         stream.entries.append(_entry(entry))
     copies = [_copy(copy) async for copy in in_slices(timeline.copies)]
-    return GetTimelineResponse(streams=streams, copies=copies)
+    return GetTimelineResponse(
+        streams=streams, copies=copies, kernel_variant=timeline.kernel_variant
+    )
 
 
 def _entry(entry: HistoryEntry) -> StreamEntry:

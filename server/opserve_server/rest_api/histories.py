@@ -84,10 +84,12 @@ class Timeline:
     Attributes:
         streams: The work of each stream.
         copies: The copies.
+        kernel_variant: Kernel variant of the session's device.
     """
 
     streams: list[StreamTimeline]
     copies: list[CopyEntry]
+    kernel_variant: str
 
 
 async def timeline_of(timeline: core.Timeline) -> bytes:
@@ -99,7 +101,12 @@ async def timeline_of(timeline: core.Timeline) -> bytes:
         made.append(pydantic_core.to_json(_entry(entry)))
     copies = [pydantic_core.to_json(copy) async for copy in in_slices(timeline.copies)]
     joined = (b'{"stream":%d,"entries":[%s]}' % (name, b",".join(made)) for name, made in streams)
-    return b'{"streams":[%s],"copies":[%s]}' % (b",".join(joined), b",".join(copies))
+    variant = pydantic_core.to_json(timeline.kernel_variant)
+    return b'{"streams":[%s],"copies":[%s],"kernel_variant":%s}' % (
+        b",".join(joined),
+        b",".join(copies),
+        variant,
+    )
 
 
 def sequence_number(event_id: str) -> int:

@@ -153,6 +153,7 @@ CONFORMANCE_RUNS = Table(
     Column("tool", Text, nullable=False, server_default=text("''")),
     Column("accuracy", Text, nullable=False, server_default="direct"),
     Column("documented_rules", Text, nullable=False, server_default="error"),
+    Column("kernel_variant", Text, nullable=False, server_default=text("''")),
     Index(None, "tenant", "created_at", "id"),
 )
 

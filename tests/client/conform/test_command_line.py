@@ -20,6 +20,7 @@ from opserve_client.conform import options as options_module
 from opserve_client.conform import service as service_module
 from opserve_client.errors import OpserveError
 from opserve_client.private_service import Addresses, private_service
+from opserve_kernels.algorithms.host import VARIANT
 from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Kind, canonical
 from opserve_kernels.cases.suite import Suite, write_suite
@@ -97,6 +98,14 @@ def test_a_service_that_is_started_has_the_devices_that_cases_need(
     assert conform("run", "--suite", "mine.jsonl", "--target", target) == 0
     assert started == [devices]
     assert capsys.readouterr().err.startswith("starting a service")
+
+
+@pytest.mark.parametrize(("target", "variant"), [("opserve", VARIANT.name), (RIGHT, "")])
+def test_a_record_names_the_kernel_variant_of_devices(
+    target: str, variant: str, service: Addresses, capsys: Capture
+) -> None:
+    assert run(service, target, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["kernel_variant"] == variant
 
 
 def test_a_wrong_run_exits_with_1_and_every_output_shows_it(

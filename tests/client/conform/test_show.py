@@ -17,9 +17,9 @@ from client.conform.sample_results import (
 )
 from opserve_client.conform.known import Known, expectations
 from opserve_client.conform.record import Result
-from opserve_client.conform.show import show_summary
+from opserve_client.conform.show import compared, show_summary
 from opserve_client.conform.summary import Summary, error_words
-from opserve_kernels.conformance.comparison import compare
+from opserve_kernels.conformance.comparison import Comparison, compare
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.verdict.verdict import Status
 
@@ -82,6 +82,11 @@ def test_the_sample_has_cases_of_two_operators(capsys: Capture) -> None:
 def printed(capsys: Capture, summary: Summary) -> list[str]:
     show_summary(summary, as_json=False)
     return capsys.readouterr().out.splitlines()
+
+
+def test_a_comparison_names_other_kernel_variants() -> None:
+    (line,) = compared(Comparison(same_variant=False))
+    assert line.startswith("the kernel variants differ")
 
 
 def test_failures_that_the_baseline_has_are_listed_apart_and_named_in_the_last_line(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,19 @@ def test_new_failures_fixes_skips_additions_and_removals_are_reported() -> None:
         missing=1,
     )
     assert found.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [("fma8", "fma8", True), ("fma8", "fma16", False), ("", "fma16", True), ("fma8", "", True)],
+)
+def test_runs_of_other_kernel_variants_are_not_compared_bit_by_bit(
+    before: str, now: str, *, same: bool
+) -> None:
+    older, newer = (
+        replace(outcomes({"a": RIGHT}), kernel_variant=variant) for variant in (before, now)
+    )
+    assert compare(older, newer) == Comparison(same_variant=same)
 
 
 def test_the_farthest_drift_is_listed_first_and_fails_nothing() -> None:

@@ -62,4 +62,5 @@ async def test_a_timeline_is_answered_whole(
             ended_s=1.125,
         )
     ]
+    assert answer.kernel_variant == "fma16"
     assert service.others == [("timeline", SESSION)]

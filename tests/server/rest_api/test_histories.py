@@ -92,5 +92,6 @@ async def test_a_timeline_is_answered_whole(
     assert response.json() == {
         "streams": [{"stream": 0, "entries": [DONE, DROPPED]}],
         "copies": [copy],
+        "kernel_variant": "fma16",
     }
     assert service.others == [("timeline", SESSION)]

@@ -157,6 +157,8 @@ def _facts(run: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Calls per case", str(header.repeats)
     yield "Accuracy", header.accuracy
     yield "Documented rules", header.documented_rules
+    if header.kernel_variant:
+        yield "Kernel variant", header.kernel_variant
     if warned := sum(bool(result.warnings) for result in run.results):
         yield "Accepted cases that break a rule of the vendor's page", str(warned)
     yield "Time in the target", f"{sum(result.seconds for result in run.results):.1f} s"
@@ -170,6 +172,8 @@ def _baseline_summary(baseline: Outcomes, run: RunRecord) -> str:
     found = compare(baseline, run.outcomes)
     gone = f"; {found.missing} of them are not in this run" if found.missing else ""
     other = "" if found.same_suite else " It is of another suite."
+    if not found.same_variant:
+        other += " Its kernel variant is another."
     return f"The baseline has {len(baseline.by_case)} cases{gone}.{other}"
 
 

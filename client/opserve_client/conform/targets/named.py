@@ -12,6 +12,7 @@ from opserve_client.conform.targets.device import DeviceTarget, OnWait, SessionO
 from opserve_client.conform.targets.files import FilesTarget
 from opserve_client.conform.targets.function import FunctionTarget, check_module, function_at
 from opserve_client.conform.targets.target import ClosableTarget, InfrastructureError
+from opserve_client.errors import OpserveError
 from opserve_kernels.errors import rejection
 
 SERVICE_UNDER_TEST = "opserve"
@@ -107,10 +108,32 @@ def _path_of(name: str) -> str:
     return path
 
 
+def kernel_variant_of(name: str, access: Access) -> str:
+    """Returns the kernel variant of the devices of a target; "" for targets without devices.
+
+    Raises:
+        InfrastructureError: The service of the devices does not answer.
+    """
+    kind, _, place = name.partition(":")
+    if kind != SERVICE_UNDER_TEST:
+        return ""
+    client, _ = _service_at(place, access)
+    try:
+        with client:
+            return max((device.kernel_variant for device in client.list_devices()), default="")
+    except OpserveError as error:
+        raise InfrastructureError(f"target: {error}") from error
+
+
 def _device(
     place: str, access: Access, session_options: SessionOptions, on_wait: OnWait
 ) -> ClosableTarget:
+    client, profile = _service_at(place, access)
+    return DeviceTarget(client, profile, session_options, on_wait=on_wait)
+
+
+def _service_at(place: str, access: Access) -> tuple[Client, str]:
+    """Returns a client of the service in the name of a target, and the named profile."""
     scheme, mark, rest = place.rpartition("://")
     address, _, profile = rest.partition("/")
-    client = access.client(f"{scheme}{mark}{address}")
-    return DeviceTarget(client, profile, session_options, on_wait=on_wait)
+    return access.client(f"{scheme}{mark}{address}"), profile
