@@ -41,6 +41,7 @@ from opserve_client.operators.conv2d_backprop_input import (
     Conv2dBackpropInputResult,
     GroupDict,
 )
+from opserve_client.operators.conv_tbc_backward import ConvTbcBackward, ConvTbcBackwardResult
 from opserve_client.operators.convolution_backward import (
     ConvolutionBackward,
     ConvolutionBackwardResult,
@@ -95,6 +96,8 @@ __all__ = [
     "Conv2dBackpropInput",
     "Conv2dBackpropInputParaDict",
     "Conv2dBackpropInputResult",
+    "ConvTbcBackward",
+    "ConvTbcBackwardResult",
     "ConvolutionBackward",
     "ConvolutionBackwardResult",
     "CubeMathType",

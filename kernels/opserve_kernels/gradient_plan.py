@@ -143,21 +143,25 @@ def _stages_of(part: Gradients, choice: Choice, workspace: Workspace) -> list[St
     return product_stages(part, choice[product], workspace)
 
 
-def plan_zeros(results: Sequence[Operand], profile: Profile) -> Plan:
-    """The plan of a call that has nothing to sum: zeros for every result that has elements.
+def plan_zeros(
+    results: Sequence[Operand], profile: Profile, sums: ChannelSums | None = None
+) -> Plan:
+    """The plan of a call without products: zeros for every result that has elements, and sums.
 
     Raises:
-        InvalidArgument: 207001, a result has more than MOST_ELEMENTS.
+        InvalidArgument: 207001, a tensor has more than MOST_ELEMENTS.
     """
-    check_elements(*(result.count for result in results))
+    check_elements(*(result.count for result in results), sums.image.count if sums else 0)
     if profile.is_reference:
-        return plan_reference_zeros(results)
+        return plan_reference_zeros(results, sums)
     wanted = [result for result in results if result.count > 0]
     workspace = Workspace()
     zeros = workspace.reserve(max((result.count for result in wanted), default=0))
     stages: list[Stage] = []
     for result in wanted:
         stages += [fill(zeros, result.count), store(result, zeros, result.view())]
+    if sums:
+        stages.append(_sum_stage(sums, workspace))
     return plan_of([stages], workspace)
 
 

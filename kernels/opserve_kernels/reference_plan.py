@@ -125,7 +125,7 @@ def plan_reference(gradients: Gradients) -> Plan:
     parts = _reserve(gradients, workspace)
     stages = _load_stages(gradients, parts)
     if gradients.sums:
-        stages += _sum_stages(gradients.sums, parts)
+        stages += _sum_stages(gradients.sums, parts.total, parts.values)
     if gradients.grad_image:
         stages += _image_stages(gradients.grad_image, gradients.convolution, parts)
     if gradients.grad_output:
@@ -136,14 +136,18 @@ def plan_reference(gradients: Gradients) -> Plan:
     return plan_of([stages], workspace, algorithms)
 
 
-def plan_reference_zeros(results: Sequence[Operand]) -> Plan:
-    """The plan of a call that has nothing to sum: zeros."""
+def plan_reference_zeros(results: Sequence[Operand], sums: ChannelSums | None = None) -> Plan:
+    """The plan of a call without products: zeros and channel sums."""
     wanted = [result for result in results if result.count > 0]
     workspace = Workspace(value_bytes=_DOUBLE_BYTES)
     zeros = workspace.reserve(max((result.count for result in wanted), default=0))
     stages: list[Stage] = []
     for result in wanted:
         stages += [_fill(zeros, result.count), _copy(REFERENCE_STORE, result, zeros)]
+    if sums:
+        total = workspace.reserve(sums.result.count)
+        values = workspace.reserve(min(_COPY_ELEMENTS, _pixels(sums)))
+        stages += _sum_stages(sums, total, values)
     return plan_of([stages], workspace)
 
 
@@ -184,14 +188,14 @@ def _load_stages(gradients: Gradients, parts: _Parts) -> list[Stage]:
     return stages
 
 
-def _sum_stages(sums: ChannelSums, parts: _Parts) -> list[Stage]:
+def _sum_stages(sums: ChannelSums, total: int, values: int) -> list[Stage]:
     """The stages of channel sums; the image is read as it was given, not as products read it."""
     image, result = sums.image, sums.result
     chunks = -(-_pixels(sums) // _COPY_ELEMENTS)
     stage = ReferenceSums(
         tensor=image.place,
-        total=parts.total,
-        values=parts.values,
+        total=total,
+        values=values,
         number_format=image.number_format,
         pixels=_pixels(sums),
         chunks=chunks,
@@ -199,9 +203,9 @@ def _sum_stages(sums: ChannelSums, parts: _Parts) -> list[Stage]:
         layout=image.view(),
     )
     return [
-        _fill(parts.total, result.count),
+        _fill(total, result.count),
         Stage(kind=REFERENCE_SUM, units=result.count * chunks, parameters=encode(stage)),
-        _copy(REFERENCE_STORE, result, parts.total),
+        _copy(REFERENCE_STORE, result, total),
     ]
 
 

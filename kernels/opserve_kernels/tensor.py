@@ -255,6 +255,17 @@ def sliced(tensor: Tensor, axis: int, first: int, last: int) -> Tensor:
     return replace(tensor, shape=tuple(shape), strides=strides, offset=offset)
 
 
+def permuted(tensor: Tensor, axes: tuple[int, ...], tag: Format) -> Tensor:
+    """The same elements with the axes in another order, in a format that has this order."""
+    strides = tensor.element_strides
+    return replace(
+        tensor,
+        shape=tuple(tensor.shape[axis] for axis in axes),
+        strides=tuple(strides[axis] for axis in axes),
+        format=tag,
+    )
+
+
 def check_tensor(name: str, tensor: Tensor, *, buffer_bytes: int | None) -> None:
     """Rejects a tensor that is not well formed or leaves its storage (161002).
 

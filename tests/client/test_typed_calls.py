@@ -15,6 +15,7 @@ from opserve_client import (
     Conv2dBackpropFilter,
     Conv2dBackpropInput,
     ConvolutionBackward,
+    ConvTbcBackward,
     DeconvGradFilter,
     Im2col,
     Im2colBackward,
@@ -30,6 +31,7 @@ REQUIRED: Mapping[type, set[str]] = {
     Im2colBackward: {
         *("grad_output", "input_size", "kernel_size", "dilation", "padding", "stride"),
     },
+    ConvTbcBackward: {"self", "input", "weight", "bias", "pad", "cube_math_type"},
     Im2col: {"self", "kernel_size", "dilation", "padding", "stride"},
     Conv2dBackpropInput: {"filters", "out_backprop", "filter_sizes", "input_sizes", "para_dict"},
     Conv2dBackpropFilter: {"input_x", "out_backprop", "filter_sizes"},

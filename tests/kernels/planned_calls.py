@@ -17,6 +17,7 @@ from opserve_kernels.formats import BLOCK
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
+from opserve_kernels.operators.conv_tbc_backward.cases.calls import TbcCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
 from opserve_kernels.operators.im2col.cases.calls import UnfoldCall
@@ -203,6 +204,9 @@ def _call(operator: str, geometry: Geometry) -> Call:
         return FoldCall(out=image, kernel=kernel, **steps)
     if operator == "im2col":
         return UnfoldCall(image=image, kernel=kernel, **steps)
+    if operator == "conv_tbc_backward":
+        image = (size[0], geometry.batch, inner)
+        return TbcCall(image=image, weight=(kernel[0], inner, outer), pad=padding[0])
     if operator == "deconv_grad_filter":
         return DeconvolutionCall(
             x=(geometry.batch, *geometry.size[:2], groups * inner),

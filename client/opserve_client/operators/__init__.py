@@ -26,6 +26,7 @@ from opserve_client.data_types import is_dtype_like
 from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
+from opserve_client.operators.conv_tbc_backward import ConvTbcBackward
 from opserve_client.operators.convolution_backward import ConvolutionBackward
 from opserve_client.operators.deconv_grad_filter import DeconvGradFilter
 from opserve_client.operators.im2col import Im2col
@@ -53,6 +54,7 @@ OperatorClass = (
     | type[Conv2dBackpropFilter]
     | type[DeconvGradFilter]
     | type[Im2col]
+    | type[ConvTbcBackward]
 )
 OPERATORS: Mapping[str, OperatorClass] = {
     "convolution_backward": ConvolutionBackward,
@@ -61,6 +63,7 @@ OPERATORS: Mapping[str, OperatorClass] = {
     "conv2d_backprop_filter": Conv2dBackpropFilter,
     "deconv_grad_filter": DeconvGradFilter,
     "im2col": Im2col,
+    "conv_tbc_backward": ConvTbcBackward,
 }
 
 

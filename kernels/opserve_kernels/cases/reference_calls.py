@@ -31,7 +31,8 @@ class ReferenceCall:
 
     Attributes:
         case: Its arguments: tensors are DOUBLE and contiguous, and only the wanted outputs are
-            given.
+            given, where the operator has an output_mask.
+        outputs: The wanted outputs.
         operands: Its inputs, in any dtype that holds them.
         sized: The call for the magnitudes of sums, on the magnitudes of the operands; None if they
             are not needed.
@@ -40,6 +41,7 @@ class ReferenceCall:
     """
 
     case: Case
+    outputs: tuple[str, ...]
     operands: Mapping[str, Array]
     sized: Case | None = None
     projection: Projection | None = None
@@ -99,6 +101,7 @@ def reference_key(call: ReferenceCall, *, contract: str) -> str:
             for name, tensor in case.tensors.items()
         },
         "operands": {name: _digest(operand) for name, operand in call.operands.items()},
+        "outputs": call.outputs,
         "sized": () if call.sized is None else call.sized.written,
         "contract": contract,
         "cases": REVISION,
@@ -147,12 +150,13 @@ def _call(
     call = _asking(case, outputs)
     wanted = tuple(name for name in outputs if name in sized)
     by_size = call if wanted == outputs else _asking(case, wanted) if wanted else None
-    return ReferenceCall(case=call, operands=operands, sized=by_size)
+    return ReferenceCall(case=call, outputs=outputs, operands=operands, sized=by_size)
 
 
 def _asking(case: Case, outputs: tuple[str, ...]) -> Case:
-    """The call of `reference` for some outputs."""
-    read = (*case.inputs, *outputs)
+    """The call of `reference` for some outputs, and all others that cannot be left out."""
+    written = outputs if "output_mask" in case.arguments else case.written
+    read = (*case.inputs, *written)
     tensors = {name: _in_double(case.tensors[name]) for name in case.tensors if name in read}
     arguments = cases_of(case.operator).reference_arguments(case, outputs)
     return replace(case, profile=_REFERENCE, tensors=tensors, arguments=arguments)

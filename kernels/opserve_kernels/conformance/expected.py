@@ -91,11 +91,13 @@ class PreparedCall:
     Attributes:
         kept_as: Prefix of the stored result: "values." or "magnitudes.".
         case: The call, on the profile `reference`.
+        outputs: The outputs to keep.
         storages: Flat memory of its tensors before the call, by name.
     """
 
     kept_as: str
     case: Case
+    outputs: tuple[str, ...]
     storages: Arrays
 
 
@@ -179,10 +181,10 @@ async def answers_to(
 def prepared_calls(call: ReferenceCall) -> Iterator[PreparedCall]:
     """The call for the values, and the one for the magnitudes if they are needed."""
     operands = {name: widened(operand) for name, operand in call.operands.items()}
-    yield _prepared(_VALUES, call.case, operands)
+    yield _prepared(_VALUES, call.case, call.outputs, operands)
     if call.sized:
         magnitudes = {name: np.abs(operand) for name, operand in operands.items()}
-        yield _prepared(_MAGNITUDES, call.sized, magnitudes)
+        yield _prepared(_MAGNITUDES, call.sized, call.outputs, magnitudes)
 
 
 def kept_arrays(prepared: PreparedCall, storages: Arrays) -> dict[str, Array]:
@@ -191,6 +193,7 @@ def kept_arrays(prepared: PreparedCall, storages: Arrays) -> dict[str, Array]:
     return {
         prepared.kept_as + name: view_of(storages[name], case.tensors[name])
         for name in case.written
+        if name in prepared.outputs
     }
 
 
@@ -218,13 +221,15 @@ def arrays_in(expected: Mapping[str, Expected]) -> dict[str, Array]:
     return arrays
 
 
-def _prepared(kept_as: str, case: Case, operands: Mapping[str, Doubles]) -> PreparedCall:
-    outputs = {
+def _prepared(
+    kept_as: str, case: Case, outputs: tuple[str, ...], operands: Mapping[str, Doubles]
+) -> PreparedCall:
+    unread = {
         name: unwritten(tensor.storage_elements, tensor.dtype)
         for name, tensor in case.outputs.items()
     }
     flat = {name: operand.reshape(-1) for name, operand in operands.items()}
-    return PreparedCall(kept_as=kept_as, case=case, storages=flat | outputs)
+    return PreparedCall(kept_as=kept_as, case=case, outputs=outputs, storages=flat | unread)
 
 
 @lru_cache(maxsize=1)

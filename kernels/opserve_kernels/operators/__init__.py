@@ -11,6 +11,7 @@ OPERATOR_NAMES = (
     "conv2d_backprop_filter",
     "deconv_grad_filter",
     "im2col",
+    "conv_tbc_backward",
 )
 """The registry, in the order of docs and suites; a name is that of the folder and of the proto."""
 

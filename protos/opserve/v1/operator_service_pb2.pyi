@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from opserve.v1 import conv2d_backprop_filter_pb2 as _conv2d_backprop_filter_pb2
 from opserve.v1 import conv2d_backprop_input_pb2 as _conv2d_backprop_input_pb2
+from opserve.v1 import conv_tbc_backward_pb2 as _conv_tbc_backward_pb2
 from opserve.v1 import convolution_backward_pb2 as _convolution_backward_pb2
 from opserve.v1 import deconv_grad_filter_pb2 as _deconv_grad_filter_pb2
 from opserve.v1 import im2col_backward_pb2 as _im2col_backward_pb2
@@ -77,6 +78,7 @@ class GetWorkspaceSizeRequest(_message.Message):
     CONV2D_BACKPROP_FILTER_FIELD_NUMBER: _builtins.int
     DECONV_GRAD_FILTER_FIELD_NUMBER: _builtins.int
     IM2COL_FIELD_NUMBER: _builtins.int
+    CONV_TBC_BACKWARD_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     session: _builtins.str
@@ -95,6 +97,8 @@ class GetWorkspaceSizeRequest(_message.Message):
     def deconv_grad_filter(self) -> _deconv_grad_filter_pb2.DeconvGradFilter: ...
     @_builtins.property
     def im2col(self) -> _im2col_pb2.Im2col: ...
+    @_builtins.property
+    def conv_tbc_backward(self) -> _conv_tbc_backward_pb2.ConvTbcBackward: ...
     def __init__(
         self,
         *,
@@ -105,14 +109,15 @@ class GetWorkspaceSizeRequest(_message.Message):
         conv2d_backprop_filter: _conv2d_backprop_filter_pb2.Conv2dBackpropFilter | None = ...,
         deconv_grad_filter: _deconv_grad_filter_pb2.DeconvGradFilter | None = ...,
         im2col: _im2col_pb2.Im2col | None = ...,
+        conv_tbc_backward: _conv_tbc_backward_pb2.ConvTbcBackward | None = ...,
         executor: _builtins.int = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "conv_tbc_backward", b"conv_tbc_backward", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "executor", b"executor", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator", "request_id", b"request_id", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "conv_tbc_backward", b"conv_tbc_backward", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "executor", b"executor", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator", "request_id", b"request_id", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operator: _TypeAlias = _typing.Literal["convolution_backward", "im2col_backward", "conv2d_backprop_input", "conv2d_backprop_filter", "deconv_grad_filter", "im2col"]  # noqa: Y015
+    _WhichOneofReturnType_operator: _TypeAlias = _typing.Literal["convolution_backward", "im2col_backward", "conv2d_backprop_input", "conv2d_backprop_filter", "deconv_grad_filter", "im2col", "conv_tbc_backward"]  # noqa: Y015
     _WhichOneofArgType_operator: _TypeAlias = _typing.Literal["operator", b"operator"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operator) -> _WhichOneofReturnType_operator | None: ...
 

@@ -220,7 +220,7 @@ def test_cases_are_shown_and_written(capsys: Capture, tmp_path: Path, suite: Pat
         ),
         (
             ("run", "--operator", "aclnnConvolutionBackwards"),
-            "aclnnIm2col; did you mean aclnnConvolutionBackward?",
+            "; did you mean aclnnConvolutionBackward?",
         ),
         (
             ("run", "--suite", "mine.jsonl", "--match", "no*"),

@@ -5,7 +5,7 @@ that meet position p of the small one: the input is the large one, the output if
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -46,6 +46,7 @@ class Call:
         transposed: Whether the convolution is a transposed one.
         columns: Taps and positions of columns that are copied from "pixels".
         kept: What becomes of a sum whenever products were added to it.
+        order: Axes of a gradient in the order of its output, where that is another.
         laid: A gradient as its output has it, but for the shape.
     """
 
@@ -62,6 +63,7 @@ class Call:
     transposed: bool = False
     columns: Row = ()
     kept: Callable[[Array], Array] = as_it_is
+    order: Mapping[str, Row] = field(default_factory=dict[str, Row])
     laid: Callable[[Array], Array] = as_it_is
 
 
@@ -101,7 +103,8 @@ def _weight(call: Call) -> Array:
 def _bias(call: Call) -> Array:
     given = call.operands["bias"]
     sums: Array = given.sum(axis=(0, *range(2, given.ndim)))
-    return sums if call.operands["input"].size else np.zeros_like(sums)
+    is_zero = call.case.operator == "convolution_backward" and not call.operands["input"].size
+    return np.zeros_like(sums) if is_zero else sums
 
 
 def _fold(call: Call) -> Array:

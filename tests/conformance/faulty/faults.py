@@ -228,6 +228,28 @@ def _bias_over_wrong_axes(call: Call, sums: Sums) -> Sums:
     return {**sums, "bias": bias.reshape(-1, bias.shape[1]).sum(axis=0)}
 
 
+def _ones_for_nothing(call: Call, sums: Sums) -> Sums:
+    """Without products the bias is the number of positions, as the vendor's source has it."""
+    if "bias" not in sums or (call.operands["input"].size and call.operands["weight"].size):
+        return sums
+    incoming = call.operands["grad_output"]
+    positions = incoming.shape[0] * int(np.prod(incoming.shape[2:]))
+    return {**sums, "bias": np.full_like(sums["bias"], positions)}
+
+
+def _entries_as_times(call: Call) -> Call:
+    """Images (T, B, C) are read as (B, T, C)."""
+    if call.case.operator != "conv_tbc_backward":
+        return call
+    read: dict[str, Array] = {}
+    for name in ("grad_output", "input"):
+        image = call.operands[name]
+        batch, channels, times = image.shape
+        memory = image.transpose(2, 0, 1).reshape(batch, times, channels)
+        read[name] = memory.swapaxes(1, 2)
+    return _changed(call, **read)
+
+
 def _added_padding(call: Call) -> Call:
     return replace(call, padding=tuple(side + 1 for side in call.padding))
 
@@ -365,6 +387,14 @@ FAULTS: Mapping[str, Fault] = {
     "bias axes": _fault(
         "The bias sums as if channels were the last dimension.",
         Kernel(finish=_bias_over_wrong_axes),
+    ),
+    "bias of nothing": _fault(
+        "The bias of an empty call is the number of positions, as if gradients were ones.",
+        Kernel(finish=_ones_for_nothing),
+    ),
+    "times and entries": _fault(
+        "Times of (T, B, C) are read as entries, and entries as times.",
+        Kernel(change=_entries_as_times),
     ),
     "strides of views": _fault(
         "Inputs are read as if they were contiguous.", Kernel(read=_read_contiguously)

@@ -16,6 +16,7 @@ from opserve_kernels.cases.case import Case
 _SPATIAL_2D = 2
 _OUT_OF_BLOCKS = (0, 4, 5, 1, 6, 2, 3)  # superblock, C1, KH, KW, N1, lanes of N and C, of FRACTAL_Z
 _INTO_BLOCKS = (0, 3, 5, 6, 1, 2, 4)
+_TBC_TO_NCL, _NCL_TO_TBC, _TBC_WEIGHT = (1, 2, 0), (2, 0, 1), (2, 1, 0)
 _TAPS_LAST, _TAPS_FIRST = (0, 2, 3, 4, 1), (0, 3, 4, 2, 1)  # of (group, ic, oc, taps)
 
 
@@ -87,6 +88,23 @@ def _convolution(case: Case, given: Operands) -> Call:
         output_padding=arguments["output_padding"],
         groups=arguments["groups"],
         transposed=arguments["transposed"],
+    )
+
+
+def _tbc(case: Case, given: Operands) -> Call:
+    pad = cast("int", case.arguments["pad"])
+    images = {"grad_output": given["self"], "input": given["input"], "bias": given["bias"]}
+    operands = {name: image.transpose(_TBC_TO_NCL) for name, image in images.items()}
+    return Call(
+        case=case,
+        operands=operands | {"weight": given["weight"].transpose(_TBC_WEIGHT)},
+        gradients={"image": "grad_input", "weight": "grad_weight", "bias": "grad_bias"},
+        channels=given["self"].shape[2],
+        stride=(1,),
+        padding=(pad,),
+        after=(pad,),
+        dilation=(1,),
+        order={"image": _NCL_TO_TBC, "weight": _TBC_WEIGHT},
     )
 
 
@@ -225,5 +243,6 @@ _CALLS: Mapping[str, Callable[[Case, Operands], Call]] = {
     "conv2d_backprop_input": _blocks,
     "conv2d_backprop_filter": _blocks,
     "deconv_grad_filter": _deconvolution,
+    "conv_tbc_backward": _tbc,
 }
 OPERATORS = tuple(_CALLS)

@@ -12,12 +12,13 @@ from kernels.oracles.expectation import Doubles
 from kernels.oracles.rounding import round_to, round_to_half, round_to_hf32, saturate
 from opserve_kernels.cases.arrays import Placed
 from opserve_kernels.cases.case import Case
+from opserve_kernels.cube_math import promoted
 from opserve_kernels.errors import InvalidArgument
-from opserve_kernels.number_formats import promote
 from opserve_kernels.status import AnyStatus
 from opserve_kernels.tensor import DataType
 
-_CONVOLUTION, _BLOCKS_INPUT, _COPY = "convolution_backward", "conv2d_backprop_input", "im2col"
+_INCOMING = {"convolution_backward": "grad_output", "conv_tbc_backward": "self"}
+_BLOCKS_INPUT, _COPY = "conv2d_backprop_input", "im2col"
 Sums = Mapping[str, Array]
 Memory = Mapping[str, Placed]
 _SATURATING = ("ascend910", "ascend310p", "ascend310b", "ascend310")
@@ -85,7 +86,10 @@ def run(kernel: Kernel, case: Case, memory: Memory, turn: int) -> None:
         for gradient, sums in kernel.finish(call, sums_of(call)).items():
             name = call.gradients[gradient]
             elements = memory[name].elements
-            laid = call.laid(sums).reshape(elements.shape)
+            laid = call.laid(sums)
+            if gradient in call.order:
+                laid = laid.transpose(call.order[gradient])
+            laid = laid.reshape(elements.shape)
             result = _rounded(kernel, case, name, laid.astype(np.float64))
             kernel.write(memory[name], result.astype(elements.dtype))
         kernel.leave(case, memory, turn)
@@ -95,13 +99,13 @@ def _operands(kernel: Kernel, case: Case, memory: Memory) -> dict[str, Array]:
     accumulator = np.float64 if case.profile == _EXACT else np.float32
     given = {name: kernel.read(memory[name]).astype(np.float64) for name in case.inputs}
     found = {name: _operand(kernel, case, name, array) for name, array in given.items()}
-    if case.operator == _CONVOLUTION:
-        found["bias"] = given["grad_output"]
+    if case.operator in _INCOMING:
+        found["bias"] = given[_INCOMING[case.operator]]
     return {name: array.astype(accumulator) for name, array in found.items()}
 
 
 def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
-    if case.operator != _CONVOLUTION:
+    if case.operator not in _INCOMING:
         return values
     if _computed(case) == _HALF and case.tensors[name].dtype != _HALF:
         return round_to_half(saturate(values) if case.profile in _SATURATING else values)
@@ -130,22 +134,22 @@ def _passed(case: Case, name: str) -> list[DataType]:
     if name in {"res_tensor", "dw_data"} or case.operator == _COPY:
         return []
     if name in {"grad_bias", "out"}:
-        return [case.tensors["grad_output"].dtype]
+        return [case.tensors[_INCOMING.get(case.operator, "grad_output")].dtype]
     computed = _computed(case)
     if name == "grad_input":
         return [computed]
     is_wide = case.tensors[name].dtype == _FLOAT
-    grouped = case.arguments["groups"] != 1
+    grouped = case.arguments.get("groups", 1) != 1
     return [_HALF] if grouped and is_wide and computed != _FLOAT else []
 
 
 def _promoted(case: Case) -> DataType:
-    dtypes = [case.tensors[name].dtype for name in ("grad_output", "input", "weight")]
-    return promote(promote(dtypes[0], dtypes[1]), dtypes[2])
+    names = (_INCOMING[case.operator], "input", "weight")
+    return promoted(*(case.tensors[name].dtype for name in names))
 
 
 def _computed(case: Case) -> DataType:
-    promoted = _promoted(case)
-    without_float = case.profile in _SATURATING and promoted == _FLOAT
+    dtype = _promoted(case)
+    without_float = case.profile in _SATURATING and dtype == _FLOAT
     is_half = case.arguments["cube_math_type"] == _USE_FP16 or without_float
-    return _HALF if is_half else promoted
+    return _HALF if is_half else dtype

@@ -30,6 +30,7 @@ IDS = {
         "conv2d_backprop_filter": (46, "2c3cf40e4d4b8698"),
         "deconv_grad_filter": (50, "da92a753338f4a8e"),
         "im2col": (33, "c14285739e9e9a3e"),
+        "conv_tbc_backward": (51, "71c43161b926e2da"),
     },
     "standard": {
         "convolution_backward": (963, "98d66cab7532f407"),
@@ -38,6 +39,7 @@ IDS = {
         "conv2d_backprop_filter": (336, "049c58d9c42cee03"),
         "deconv_grad_filter": (306, "f917be71fe910334"),
         "im2col": (307, "3f2ecd08cbe547d3"),
+        "conv_tbc_backward": (274, "2aacaeb2e71cc3c8"),
     },
 }
 """Of seed 0: how many cases, and a digest of their ids."""

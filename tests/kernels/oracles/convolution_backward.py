@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernels.oracles.cube_math import SATURATING, as_multiplied, computed_dtype
 from kernels.oracles.expectation import (
     REFERENCE_UNIT,
     Doubles,
     Expectation,
     expect,
 )
-from kernels.oracles.rounding import round_to_half, round_to_hf32
+from kernels.oracles.rounding import saturate
 from kernels.oracles.transforms import Transformed
 from kernels.samples.sample import Bytes, Sample
 from opserve_kernels.tensor import DataType
@@ -28,9 +29,8 @@ from opserve_kernels.tensor import DataType
 Index = tuple[int, ...]
 Slices = tuple[slice, ...]
 Operands = tuple[Doubles, Doubles, Doubles]
-SATURATING = ("ascend910", "ascend310p")
 EXACT = "reference"
-_GREATEST_HALF = 65504.0
+_OPERANDS = ("grad_output", "input", "weight")
 _ALL = slice(None)
 
 
@@ -124,9 +124,9 @@ def expected(
         return _expected_of_nothing(sample)
     geometry = geometry_of(sample.scalars)
     operands = (
-        _operand(given["grad_output"], "grad_output", sample),
-        _operand(given["input"], "input", sample),
-        _operand(given["weight"], "weight", sample),
+        as_multiplied(given["grad_output"], "grad_output", sample, _OPERANDS),
+        as_multiplied(given["input"], "input", sample, _OPERANDS),
+        as_multiplied(given["weight"], "weight", sample, _OPERANDS),
     )
     axes = (0, *range(2, given["grad_output"].ndim))
     with np.errstate(invalid="ignore"):
@@ -181,7 +181,7 @@ def _expectation(
     roundings = _roundings(sample)[name]
     found = expect(value, size, terms=terms, roundings=roundings, transforms=transforms)
     if sample.profile in SATURATING and DataType.FLOAT16 in roundings:
-        within = np.clip(found.value, -_GREATEST_HALF, _GREATEST_HALF)
+        within = saturate(found.value)
         return Expectation(value=within, tolerance=found.tolerance)
     return found
 
@@ -207,7 +207,7 @@ def _terms(sample: Sample) -> dict[str, int]:
 
 def _roundings(sample: Sample) -> dict[str, tuple[DataType, ...]]:
     """The dtypes that a float32 sum of each gradient is rounded to, in order."""
-    computed = _computed_dtype(sample)
+    computed = computed_dtype(sample, _OPERANDS)
     dtypes = {name: tensor.dtype for name, tensor in sample.outputs.items()}
     first = {"grad_input": computed, "grad_bias": sample.inputs["grad_output"].dtype}
     in_16_bits = sample.scalars["groups"] > 1 and computed != DataType.FLOAT
@@ -220,32 +220,6 @@ def _expected_of_nothing(sample: Sample) -> dict[str, Expectation]:
     """Zeros for every gradient of the mask."""
     zeros = {name: np.zeros(sample.outputs[name].shape) for name in _wanted(sample)}
     return {name: Expectation(value=zero, tolerance=zero) for name, zero in zeros.items()}
-
-
-def _promoted(sample: Sample) -> DataType:
-    dtypes = {tensor.dtype for tensor in sample.inputs.values()}
-    if DataType.DOUBLE in dtypes:
-        return DataType.DOUBLE
-    return dtypes.pop() if len(dtypes) == 1 else DataType.FLOAT
-
-
-def _computed_dtype(sample: Sample) -> DataType:
-    promoted = _promoted(sample)
-    without_float = sample.profile in SATURATING and promoted == DataType.FLOAT
-    return DataType.FLOAT16 if sample.scalars["cube_math_type"] == 2 or without_float else promoted
-
-
-def _operand(array: Doubles, name: str, sample: Sample) -> Doubles:
-    """As the cube reads it: a conversion to FLOAT16 saturates where all that become FLOAT16 do."""
-    if _computed_dtype(sample) == DataType.FLOAT16:
-        if sample.inputs[name].dtype == DataType.FLOAT16:
-            return array
-        if sample.profile in SATURATING:
-            array = np.clip(array, -_GREATEST_HALF, _GREATEST_HALF)
-        return round_to_half(array)
-    if sample.scalars["cube_math_type"] in {1, 3} and _promoted(sample) == DataType.FLOAT:
-        return round_to_hf32(array)
-    return array
 
 
 def _contributions(

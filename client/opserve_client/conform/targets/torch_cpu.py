@@ -103,7 +103,30 @@ def _im2col(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
     return [torch.ops.aten.im2col(image, *rows)]
 
 
+def _conv_tbc_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
+    image, weight, incoming = given
+    if not image.numel() or not weight.numel():
+        raise NotImplementedError("a convolution without products")
+    plain = {
+        "grad_output": call["self"],
+        "bias_sizes": weight.shape[2:],
+        "padding": [call["pad"]],
+        "stride": [1],
+        "dilation": [1],
+        "output_padding": [0],
+        "transposed": False,
+        "groups": 1,
+        "output_mask": [True] * 3,
+        "cube_math_type": call["cube_math_type"],
+    }
+    images = [tensor.permute(1, 2, 0) for tensor in (incoming, image)]
+    found = _convolution_backward([*images, weight.permute(2, 1, 0)], plain)
+    grad_input, grad_weight, grad_bias = found
+    return [grad_input.permute(2, 0, 1), grad_weight.permute(2, 1, 0), grad_bias]
+
+
 _COMPUTED = {
+    "conv_tbc_backward": _conv_tbc_backward,
     "convolution_backward": _convolution_backward,
     "im2col": _im2col,
     "im2col_backward": _im2col_backward,
