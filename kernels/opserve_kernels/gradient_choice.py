@@ -1,29 +1,32 @@
 """The algorithms that can compute a gradient, and the choice among them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from opserve_kernels.algorithms.correlation.layout import GATHER
 from opserve_kernels.algorithms.correlation.plan import Correlation
 from opserve_kernels.algorithms.depthwise import plan as depthwise_plan
-from opserve_kernels.algorithms.direct.cost import weight_costs
+from opserve_kernels.algorithms.direct.cost import PAIR_PRODUCTS, weight_costs
 from opserve_kernels.algorithms.direct.plan import DIRECT
+from opserve_kernels.algorithms.host import VARIANT
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.preference import preferred
 from opserve_kernels.algorithms.winograd import plan as winograd_plan
 from opserve_kernels.algorithms.winograd.cost import direct_cost, transformed_cost
-from opserve_kernels.convolution import Convolution
+from opserve_kernels.convolution import WIDTH, Convolution
 from opserve_kernels.copy_stages import COPY_ELEMENTS
 from opserve_kernels.gradients import Gradients, Product
 from opserve_kernels.operator import Accuracy, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
 from opserve_kernels.shares import products_of
+from opserve_kernels.tensor import DataType
 from opserve_kernels.workspace import Workspace
 
 _MOST_PHASES = 64  # phases of a stride, at most
 _MOST_PADDED = 16  # padded positions, at most, as a multiple of the positions of image and output
+
+_GIVES_UP = (Algorithm.WINOGRAD, Algorithm.PAIRS)  # for some values: needs a stage that stands in
 
 Way = TypeVar("Way", Algorithm, Algorithm | None)
 
@@ -58,7 +61,7 @@ def choices(
         return [{product: _batch_consistent(part, options) for product, part in _parts(gradients)}]
     fastest = {product: _fastest(part, options) for product, part in _parts(gradients)}
     direct = {
-        product: _direct(part) if fastest[product] is Algorithm.WINOGRAD else fastest[product]
+        product: _direct(part) if fastest[product] in _GIVES_UP else fastest[product]
         for product, part in _parts(gradients)
     }
     # The last resort: columns need the least workspace and fit every geometry.
@@ -77,15 +80,34 @@ def _possible(part: Gradients, options: PlanOptions) -> Iterator[Algorithm]:
     """Algorithms for a gradient; those with padded copies are for usual geometries only."""
     (product,) = part.products
     yield Algorithm.COLUMNS
-    if _is_compact(part.convolution):
-        yield from DIRECT[product]
-        if depthwise_plan.fits(part):
-            yield Algorithm.DEPTHWISE
-        is_fast = options.accuracy is Accuracy.FAST
-        # Winograd's weight gradient goes straight into its tensor; a diagonal is cut out in the
-        # workspace.
-        if is_fast and winograd_plan.fits(part.convolution) and not part.diagonal:
-            yield Algorithm.WINOGRAD
+    if not _is_compact(part.convolution):
+        return
+    yield from DIRECT[product]
+    if depthwise_plan.fits(part):
+        yield Algorithm.DEPTHWISE
+    # The values of any entry of the batch can make the stages of these two leave the results to
+    # direct sums. Gradients of weights sum over entries, so this changes nothing for them.
+    if options.batch_consistent and product is not Product.WEIGHT:
+        return
+    if _has_pairs(part):
+        yield Algorithm.PAIRS
+    is_fast = options.accuracy is Accuracy.FAST
+    # Winograd's weight gradient goes straight into its tensor; a diagonal is cut out in the
+    # workspace.
+    if is_fast and winograd_plan.fits(part.convolution) and not part.diagonal:
+        yield Algorithm.WINOGRAD
+
+
+def _has_pairs(part: Gradients) -> bool:
+    """Whether BF16 operands are summed over at least two channels, or positions of a row."""
+    convolution = part.convolution
+    summed = convolution.output_channels
+    if part.grad_output:
+        summed = convolution.input_channels
+    elif part.grad_weight:
+        summed = convolution.output_size[WIDTH]
+    operands = (one for one in (part.image, part.output, part.weight) if one)
+    return VARIANT.pairs and summed > 1 and all(one.dtype is DataType.BF16 for one in operands)
 
 
 def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
@@ -97,21 +119,22 @@ def _fastest(part: Gradients, options: PlanOptions) -> Algorithm | None:
     # Groups of one channel leave nothing for a matrix product: such calls are bound by memory.
     if Algorithm.DEPTHWISE in ways:
         return Algorithm.DEPTHWISE
-    direct = _direct(part)
+    direct = _direct(part, pairs=Algorithm.PAIRS in ways)
     if Algorithm.WINOGRAD not in ways:
         return direct
     (product,) = part.products
+    share = PAIR_PRODUCTS if direct is Algorithm.PAIRS else 1.0
     costs = {
         Algorithm.WINOGRAD: transformed_cost(product, part.convolution),
-        direct: direct_cost(product, part.convolution),
+        direct: share * direct_cost(product, part.convolution),
     }
     return _preferred(part, costs)
 
 
-def _direct(part: Gradients) -> Algorithm | None:
-    """The best direct algorithm of a weight's gradient; None for other gradients."""
+def _direct(part: Gradients, *, pairs: bool = False) -> Algorithm | None:
+    """The best direct algorithm, with pairs if they are possible; None is as in Choice."""
     if part.grad_weight is None:
-        return None
+        return Algorithm.PAIRS if pairs else None
     assert part.image is not None
     assert part.output is not None
     product = Correlation(
@@ -121,21 +144,19 @@ def _direct(part: Gradients) -> Algorithm | None:
         weight=part.grad_weight,
         result=part.output,
     )
-    return _preferred(part, weight_costs(product))
+    return _preferred(part, weight_costs(product, pairs=pairs))
 
 
 def _batch_consistent(part: Gradients, options: PlanOptions) -> Algorithm | None:
     """The algorithm whose sums for an entry do not depend on the rest of the batch.
 
     A weight gradient sums over entries, so any algorithm is allowed. PACKED and FLAT sum the
-    products of a result in the same order. Winograd is excluded: values of any entry may make its
-    stage leave the results to direct sums.
+    products of a result in the same order.
     """
-    (product,) = part.products
-    if product is Product.WEIGHT:
-        return _fastest(part, options)
-    algorithm = _fastest(part, replace(options, accuracy=Accuracy.DIRECT))
-    return Algorithm.COLUMNS_BY_ENTRY if algorithm is Algorithm.COLUMNS else algorithm
+    algorithm = _fastest(part, options)
+    if algorithm is Algorithm.COLUMNS and part.grad_weight is None:
+        return Algorithm.COLUMNS_BY_ENTRY
+    return algorithm
 
 
 def _preferred(part: Gradients, costs: Mapping[Way, float]) -> Way:

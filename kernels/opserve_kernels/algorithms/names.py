@@ -18,6 +18,7 @@ class Algorithm(StrEnum):
     FLAT = "flat"
     DOTS = "dots"
     OUTER = "outer"
+    PAIRS = "pairs"  # PACKED, FLAT or OUTER on pairs of BF16 values
     WINOGRAD = "winograd"
     FOLD = "fold"
     PERMUTE = "permute"  # a fold whose kernel positions do not overlap

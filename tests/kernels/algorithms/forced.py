@@ -14,6 +14,7 @@ from kernels.oracles.expectation import assert_meets
 from kernels.samples.convolution_backward import convolution
 from kernels.samples.im2col_backward import image
 from kernels.samples.sample import Sample, Values
+from opserve_kernels.algorithms.host import VARIANT
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
@@ -138,6 +139,14 @@ _TILES = (
     within_larger(image("odd channels", (2, 17, 6, 9), (2, 3), stride=(2, 3))),
 )
 
+
+def in_bfloat(sample: Sample) -> Sample:
+    """The same call in BF16."""
+    tensors = {name: tensor for name, tensor in sample.tensors.items() if tensor is not None}
+    changes = {name: replace(tensor, dtype=DataType.BF16) for name, tensor in tensors.items()}
+    return sample.but(f"{sample.name} in BF16", **changes)
+
+
 CALLS: Mapping[Algorithm, Sequence[Sample]] = {
     Algorithm.REFERENCE: [replace(sample, profile="reference") for sample in (*_GENERAL, *_FOLDS)],
     Algorithm.COLUMNS: _GENERAL,
@@ -146,6 +155,7 @@ CALLS: Mapping[Algorithm, Sequence[Sample]] = {
     Algorithm.FLAT: _GENERAL,
     Algorithm.DOTS: _GENERAL,
     Algorithm.OUTER: _GENERAL,
+    Algorithm.PAIRS: [in_bfloat(sample) for sample in _GENERAL] if VARIANT.pairs else (),
     Algorithm.WINOGRAD: _WITHOUT_STRIDE,
     Algorithm.FOLD: _FOLDS,
     Algorithm.PERMUTE: _TILES,

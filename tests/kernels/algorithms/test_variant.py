@@ -18,25 +18,27 @@ from opserve_kernels.algorithms.host import (
 )
 from opserve_kernels.algorithms.names import Algorithm
 
-X86 = "processor: 0\nflags\t\t: fpu fma f16c avx2 {}\n"
+X86 = "processor: 0\nvendor_id\t: {}\nflags\t\t: fpu fma f16c avx2 {}\n"
 
 
 @pytest.mark.parametrize(
-    ("machine", "more", "name"),
+    ("machine", "vendor", "more", "name"),
     [
-        ("x86_64", "avx512f", "fma16"),
-        ("x86_64", "", "fma8"),
-        ("aarch64", "avx512f", "fma4"),
-        ("s390x", "avx512f", "plain8"),
+        ("x86_64", "AuthenticAMD", "avx512f avx512_bf16", "fma16-bf16"),
+        ("x86_64", "GenuineIntel", "avx512f avx512_bf16", "fma16"),
+        ("x86_64", "AuthenticAMD", "avx512f", "fma16"),
+        ("x86_64", "AuthenticAMD", "", "fma8"),
+        ("aarch64", "AuthenticAMD", "avx512f avx512_bf16", "fma4"),
+        ("s390x", "AuthenticAMD", "avx512f avx512_bf16", "plain8"),
     ],
 )
 def test_a_table_names_the_variant_of_each_processor(
-    machine: str, more: str, name: str, monkeypatch: pytest.MonkeyPatch
+    machine: str, vendor: str, more: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An emulated processor has no vectors of the real one, whose file it shows."""
 
     def read_text(_path: Path, **_: str) -> str:
-        return X86.format(more)
+        return X86.format(vendor, more)
 
     for variable in (LANES_VARIABLE, PLAIN_VARIABLE):
         monkeypatch.delenv(variable, raising=False)

@@ -7,6 +7,7 @@ from llvmlite import ir  # type: ignore[import-untyped]  # pyright: ignore[repor
 from numba import types  # pyright: ignore[reportMissingTypeStubs]
 from numba.core import cgutils  # pyright: ignore[reportMissingTypeStubs]
 from numba.extending import intrinsic  # pyright: ignore[reportMissingTypeStubs]
+from typing_extensions import override
 
 Value = Any
 """A value, type or builder of llvmlite, which has no types of its own."""
@@ -17,6 +18,25 @@ _UNDEFINED = cast("Value", ir).Undefined
 _insert_function = cast("Value", cgutils).get_or_insert_function
 _SIGN = 1 << 31  # the bits of -0.0
 _FLOAT_ALIGNMENT = 4  # vectors are read and written at any float32
+
+
+class _BFloat(cast("Value", ir).Type):  # type: ignore[misc]  # llvmlite's, which has no BF16
+    """LLVM's type of BF16 values."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
+_BFLOAT = _BFloat()
+_UPPER_HALF = 0xFFFF0000
 
 
 class Vectors:
@@ -102,6 +122,25 @@ class Vectors:
         kind = ir.FunctionType(self._type, [self._type] * 3)
         name = f"llvm.fma.v{self.width}f32"
         return self.builder.call(self._function(name, kind), [left, right, total])
+
+    def multiply_add_pairs(self, left: Value, right: Value, total: Value) -> Value:
+        """The total plus the products of the upper BF16 halves, then those of the lower ones.
+
+        Each sum is rounded. Numbers whose exponent is that of subnormals count as 0.
+        """
+        pairs = ir.VectorType(_BFLOAT, 2 * self.width)
+        kind = ir.FunctionType(self._type, [self._type, pairs, pairs])
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.width}"
+        halves = [self.builder.bitcast(value, pairs) for value in (left, right)]
+        return self.builder.call(self._function(name, kind), [total, *halves])
+
+    def paired(self, upper: Value, lower: Value) -> Value:
+        """BF16 values of two vectors of float32 as the halves of each lane."""
+        integers = ir.VectorType(_INT32, self.width)
+        high, low = (self.builder.bitcast(value, integers) for value in (upper, lower))
+        mask, bits = (ir.Constant(integers, [one] * self.width) for one in (_UPPER_HALF, 16))
+        word = self.builder.or_(self.builder.and_(high, mask), self.builder.lshr(low, bits))
+        return self.builder.bitcast(word, self._type)
 
     def multiply_add_image(self, left: Value, right: Value, total: Value) -> Value:
         """The sum left * right + total where right is not -0.0, sums.PADDING; else the total."""

@@ -8,6 +8,7 @@ may end before.
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.codegen.pairs import join_rows, suit_pairs
 from opserve_kernels.algorithms.codegen.transfers import fill
 from opserve_kernels.algorithms.correlation.layout import DIRECT, SCATTER, CorrelationStage
 from opserve_kernels.algorithms.correlation.padded import load_padded, pad_channels
@@ -15,6 +16,7 @@ from opserve_kernels.algorithms.correlation.taps import (
     result_stride,
     source_channels,
     source_stride,
+    summed_channels,
 )
 from opserve_kernels.algorithms.host import TILE_COLUMNS
 from opserve_kernels.convolution import WIDTH, Triple
@@ -203,6 +205,16 @@ def load_source(
     # The last tile of positions reads up to TILE_COLUMNS values behind the last channel.
     end = stage.source + source_channels(stage) * stage.channel_pitch
     fill(scratch, end, TILE_COLUMNS, PADDING)
+
+
+@compiled()
+def pair_source(stage: CorrelationStage, scratch: Floats) -> None:
+    """Joins pairs of channels of a loaded block; raises the flag if a value suits no pairs."""
+    pitch, channels = stage.channel_pitch, source_channels(stage)
+    if not suit_pairs(scratch[stage.source : stage.source + channels * pitch]):
+        scratch[stage.flags] = np.float32(1)
+    join_rows(scratch, stage.source, pitch, 0, channels)
+    fill(scratch, stage.source + summed_channels(stage) * pitch, TILE_COLUMNS, PADDING)
 
 
 @compiled()

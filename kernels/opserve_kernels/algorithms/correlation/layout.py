@@ -49,6 +49,7 @@ class CorrelationStage(NamedTuple):
         geometry: Geometry of the convolution.
         groups: Groups of channels.
         direction: SCATTER or GATHER.
+        pairs: Whether the copy and the weight's panels have pairs of channels, as words.
         source_image: The source and its layout.
         result_image: The result and its layout.
         weight_format: Format that the weight is rounded to.
@@ -72,6 +73,7 @@ class CorrelationStage(NamedTuple):
     geometry: Geometry
     groups: int
     direction: int
+    pairs: int
     source_image: ImageTensor
     result_image: ImageTensor
     weight_format: int

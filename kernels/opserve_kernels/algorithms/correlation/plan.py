@@ -20,6 +20,9 @@ from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.tensor import DataType
 from opserve_kernels.views import merge_axes
 
+NO_FLAG = -1
+"""In place of a flag."""
+
 _COPY_ELEMENTS = 1 << 18  # values of a block's padded copy, 1 MiB, unless its rows overlap too much
 _MOST_OFFSET = 1 << 31  # offsets in a table are int32
 
@@ -34,6 +37,8 @@ class Correlation:
         source: The operand that the weight is multiplied with: Y with SCATTER, X with GATHER.
         weight: W.
         result: The other image.
+        flag: Place in the workspace of a value that is 0 afterwards if all values suited pairs;
+            NO_FLAG for products without pairs.
     """
 
     direction: int
@@ -41,6 +46,12 @@ class Correlation:
     source: Operand
     weight: Operand
     result: Operand
+    flag: int = NO_FLAG
+
+    @property
+    def pairs(self) -> bool:
+        """Whether BF16 values are multiplied and added in pairs."""
+        return self.flag != NO_FLAG
 
     @property
     def places(self) -> Triple:
@@ -52,6 +63,11 @@ class Correlation:
         """Channels of a group that are summed over."""
         scatters = self.direction == SCATTER
         return self.convolution.output_channels if scatters else self.convolution.input_channels
+
+    @property
+    def summed_channels(self) -> int:
+        """The same, or pairs of them."""
+        return -(-self.source_channels // 2) if self.pairs else self.source_channels
 
     @property
     def result_channels(self) -> int:
@@ -376,6 +392,7 @@ def describe(  # places
         geometry=product.convolution.geometry,
         groups=product.convolution.groups,
         direction=product.direction,
+        pairs=product.pairs,
         source_image=_image(product.source, product.source_size),
         result_image=_image(product.result, product.result_size),
         weight_format=product.weight.number_format,

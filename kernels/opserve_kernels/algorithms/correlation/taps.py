@@ -24,6 +24,13 @@ def source_channels(stage: CorrelationStage) -> int:
 
 
 @compiled()
+def summed_channels(stage: CorrelationStage) -> int:
+    """The same, or pairs of them."""
+    channels = source_channels(stage)
+    return (channels + 1) // 2 if stage.pairs else channels
+
+
+@compiled()
 def result_channels(stage: CorrelationStage) -> int:
     """Channels of a group of the result."""
     shape = stage.geometry
@@ -98,7 +105,7 @@ def taps_place(stage: CorrelationStage) -> int:
 def offsets_place(stage: CorrelationStage, table: Offsets, phase: int) -> int:
     """Start of the offsets of a phase."""
     first = taps_place(stage) + 2 * stage.geometry.taps
-    return int(first + source_channels(stage) * table[stage.table + phase])
+    return int(first + summed_channels(stage) * table[stage.table + phase])
 
 
 @compiled()
@@ -107,7 +114,7 @@ def offsets_place(stage: CorrelationStage, table: Offsets, phase: int) -> int:
 def _fill_offsets(stage: CorrelationStage, table: Offsets, phase: int) -> None:
     first, last = table[stage.table + phase], table[stage.table + phase + 1]
     shifts, place = taps_place(stage) + stage.geometry.taps, offsets_place(stage, table, phase)
-    for channel in range(source_channels(stage)):
+    for channel in range(summed_channels(stage)):
         for tap in range(first, last):
             table[place] = channel * stage.channel_pitch + table[shifts + tap]
             place += 1

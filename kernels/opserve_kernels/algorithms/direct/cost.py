@@ -19,6 +19,9 @@ from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, TILE
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.packed import plan as packed
 
+PAIR_PRODUCTS = 0.6
+"""Time of the products of BF16 pairs, where 1 is that of float32."""
+
 # Measured on one core with AVX-512; only their relation matters to the choice.
 _COPY_CYCLES = 0.25  # of a value into a panel
 _RUN_CYCLES = 4.0  # of starting a run of them
@@ -56,8 +59,8 @@ def _in_vectors(positions: int, pixels: int) -> float:
     return -(-positions // LANES) * LANES / pixels
 
 
-def weight_costs(product: Correlation) -> dict[Algorithm, float]:
-    """Costs of DOTS and OUTER; the product is a GATHER with the gradient as its weight.
+def weight_costs(product: Correlation, *, pairs: bool = False) -> dict[Algorithm, float]:
+    """Costs of DOTS, OUTER and, if possible, PAIRS, of a GATHER with the gradient as its weight.
 
     Output blocks that are too large for DOTS leave OUTER as the only choice.
     """
@@ -66,6 +69,8 @@ def weight_costs(product: Correlation) -> dict[Algorithm, float]:
     blocks = dots.blocks_of(product)
     left = product.convolution.output_channels * blocks.batch * prod(blocks.extent)
     outer = {Algorithm.OUTER: _outer_cycles(product)}
+    if pairs:
+        outer[Algorithm.PAIRS] = _outer_cycles(product, products=PAIR_PRODUCTS)
     return outer if left > _MOST_LEFT else {Algorithm.DOTS: _dot_cycles(product, blocks), **outer}
 
 
@@ -82,7 +87,7 @@ def _dot_cycles(product: Correlation, blocks: ResultBlocks) -> float:
     return positions * (_DOT_CYCLES * products + loading)
 
 
-def _outer_cycles(product: Correlation) -> float:
+def _outer_cycles(product: Correlation, *, products: float = 1.0) -> float:
     convolution = product.convolution
     inputs, outputs = convolution.input_channels, convolution.output_channels
     # Either operand may be on the left: outer/plan.py chooses.
@@ -91,7 +96,7 @@ def _outer_cycles(product: Correlation) -> float:
     loading = _load_cycles(outputs) + pixels * _load_cycles(inputs)
     pixel = _PIXEL_CYCLES + _TAP_CYCLES / min(_BLOCK_PIXELS, convolution.output_pixels)
     storing = _STORE_CYCLES * min(inputs, outputs) / convolution.output_pixels
-    return convolution.taps * (turns + pixel + storing) + loading
+    return convolution.taps * (products * turns + pixel + storing) + loading
 
 
 def _turn_cycles(left: int, right: int) -> float:

@@ -1,9 +1,10 @@
 """A convolution's products as stages of a call: by direct algorithms, or by Winograd's.
 
-Two kinds of operands are detected only while a call runs: operands with too wide a range for
-transforms, which a stage before Winograd's measures, and operands that are not finite beside the
-padding of dots. The detecting stage raises a flag. The flag enables the stage behind, whose
-algorithm multiplies no padding, to compute the product.
+Three kinds of operands are detected only while a call runs: operands with too wide a range for
+transforms, which a stage before Winograd's measures; operands that are not finite beside the
+padding of dots; and BF16 operands that an instruction for pairs would flush. The detecting stage
+raises a flag. The flag enables the stage behind, whose algorithm takes any values, to compute the
+product.
 """
 
 from collections.abc import Callable, Mapping
@@ -97,7 +98,9 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
         flag = workspace.reserve(1)
         # The stage that stands in shares this part: it runs only where the other one gave up.
         with workspace.temporary():
-            if by is Algorithm.DOTS:
+            if by is Algorithm.PAIRS:
+                stages = [plan_outer(ADD_OUTER, replace(product, flag=flag), place, workspace)]
+            elif by is Algorithm.DOTS:
                 stages = [plan_dots(MULTIPLY_DOTS, product, place, flag, workspace)]
             else:
                 assert place == INTO_TENSOR
@@ -115,18 +118,27 @@ def plan_weight(  # noqa: PLR0913  # three operands, and where and how
 def _plan_product(
     name: Product, product: Correlation, algorithm: Algorithm | None, workspace: Workspace
 ) -> list[Stage]:
+    costs = image_costs(product)
+    direct = min(costs, key=costs.__getitem__)
+
     def planned(by: Algorithm, workspace: Workspace) -> list[Stage]:
-        if by is not Algorithm.WINOGRAD:
+        if by in DIRECT[name]:
             return [plan_packed(CORRELATE, product, by, workspace)]
         flag = workspace.reserve(1)
-        ranges = _ranges((product.source, product.weight), flag, workspace)
-        # The stage that stands in shares this part: it runs only where Winograd's does nothing.
+        stages: list[Stage] = []
+        if by is Algorithm.WINOGRAD:
+            stages = [_ranges((product.source, product.weight), flag, workspace)]
+        # The stage that stands in shares this part: it runs only where the other one gave up.
         with workspace.temporary():
-            stage = plan_winograd(TRANSFORM, product, flag, workspace)
-        instead = plan_packed(CORRELATE, product, Algorithm.PACKED, workspace)
-        return [ranges, stage, replace(instead, condition=flag)]
+            if by is Algorithm.WINOGRAD:
+                stages.append(plan_winograd(TRANSFORM, product, flag, workspace))
+            else:
+                paired = replace(product, flag=flag)
+                stages.append(plan_packed(CORRELATE, paired, direct, workspace))
+        instead = plan_packed(CORRELATE, product, direct, workspace)
+        return [*stages, replace(instead, condition=flag)]
 
-    algorithm = algorithm or _preferred(image_costs(product), planned)
+    algorithm = algorithm or _preferred(costs, planned)
     return _labelled(named(name, algorithm), planned(algorithm, workspace))
 
 

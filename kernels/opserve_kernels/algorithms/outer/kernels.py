@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.codegen.tiles import Adding
 from opserve_kernels.algorithms.codegen.vectors import (
     Value,
     Vectors,
@@ -40,13 +41,14 @@ _TWO_VECTORS = 2
 
 # In registers: rows x vectors sums, the vectors of right's pixel, and one factor of left in all
 # lanes. Both places are loaded from the table, so strides and dilations cost no arithmetic.
-def outer_tile(rows: int, vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
+def outer_tile(rows: int, vectors: int, *, width: int, add: Adding = Vectors.multiply_add) -> Any:  # noqa: ANN401  # numba's
     """memory, the numbers of add_outer.
 
     Args:
         rows: m.
         vectors: n, in vectors.
         width: Lanes of a vector.
+        add: The sum of left * right and a total.
     """
 
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
@@ -74,7 +76,7 @@ def outer_tile(rows: int, vectors: int, *, width: int) -> Any:  # noqa: ANN401  
             for row in range(rows):
                 factor = lanes.broadcast(ahead(builder, start, integer(row)))
                 for value in values:
-                    after.append(lanes.multiply_add(factor, value, sums[len(after)]))
+                    after.append(add(lanes, factor, value, sums[len(after)]))
             return after
 
         zeros = [lanes.zero()] * (rows * vectors)
@@ -114,6 +116,33 @@ _outer_half_3 = outer_tile(_HALF, 3, width=LANES)
 _outer_half_1 = outer_tile(_HALF, 1, width=LANES)
 _outer_quarter_3 = outer_tile(_QUARTER, 3, width=LANES)
 _outer_quarter_1 = outer_tile(_QUARTER, 1, width=LANES)
+
+
+_pairs = Vectors.multiply_add_pairs if VARIANT.pairs else Vectors.multiply_add
+_pairs_3 = outer_tile(TURN_ROWS, 3, width=LANES, add=_pairs)
+_pairs_2 = outer_tile(TURN_ROWS, 2, width=LANES, add=_pairs)
+_pairs_1 = outer_tile(TURN_ROWS, 1, width=LANES, add=_pairs)
+_pairs_quarter_1 = outer_tile(_QUARTER, 1, width=LANES, add=_pairs)
+
+
+@compiled("void(float32[::1], int32[::1], UniTuple(int64, 8), int64, int64)")
+def _generated_pairs(
+    memory: Floats, _table: Offsets, numbers: Eight, rows: int, vectors: int
+) -> None:
+    depth, left, right, pixels, vector_pitch, total, pitch, adds = numbers
+    if rows > _HALF and vectors == TURN_VECTORS:
+        _pairs_3(memory, numbers)
+    elif rows > _HALF and vectors == _TWO_VECTORS:
+        _pairs_2(memory, numbers)
+    elif rows > _HALF:
+        _pairs_1(memory, numbers)
+    else:
+        for row in range(0, rows, _QUARTER):
+            for vector in range(vectors):
+                source, target = right + vector * vector_pitch, total + vector * LANES
+                place = target + row * pitch
+                later = (depth, left + row, source, pixels, vector_pitch, place, pitch, adds)
+                _pairs_quarter_1(memory, later)
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 8), int64, int64)")
@@ -167,3 +196,6 @@ def plain_outer(memory: Floats, table: Offsets, numbers: Eight, rows: int, vecto
 
 
 add_outer = plain_outer if VARIANT.plain else _generated_outer
+# Without the instruction no plan has pairs.
+add_outer_pairs = _generated_pairs if VARIANT.pairs else add_outer
+"""As add_outer, with words of BF16 values in place of values."""

@@ -20,6 +20,7 @@ class OuterOperand(NamedTuple):
             pixels are not a row of equal steps.
         vector_pitch: Distance of two vectors of channels in the copy.
         copy: Place of the copy in the workspace.
+        singles: Distance from words of pairs to those of single pixels, behind them; 0 without.
         number_format: Format that its elements are rounded to.
         layout: Its view.
     """
@@ -30,6 +31,7 @@ class OuterOperand(NamedTuple):
     channel_step: int
     vector_pitch: int
     copy: int
+    singles: int
     number_format: int
     layout: View
 
@@ -53,6 +55,8 @@ class OuterStage(NamedTuple):
         gradient: Target of the gradient: -1 for its view, or a place in its tensor or in the
             workspace.
         in_workspace: Whether that place is in the workspace.
+        pairs: Whether the copies have pairs of pixels, as words.
+        flag: With pairs, place in the workspace of a value that is 0 if all values suit them.
         left_step: Distance of two left channels there, where taps are contiguous.
         right_step: Distance of two right channels.
         pixels: Place in the workspace of the table of pixels that meet.
@@ -76,6 +80,8 @@ class OuterStage(NamedTuple):
     image_is_right: int
     gradient: int
     in_workspace: int
+    pairs: int
+    flag: int
     left_step: int
     right_step: int
     pixels: int

@@ -27,8 +27,14 @@ from opserve_kernels.algorithms.codegen.copies import (
     interleave,
     separate,
 )
+from opserve_kernels.algorithms.codegen.pairs import join, keep_upper, suit_pairs
 from opserve_kernels.algorithms.host import LANES
-from opserve_kernels.algorithms.outer.kernels import TURN_ROWS, TURN_VECTORS, add_outer
+from opserve_kernels.algorithms.outer.kernels import (
+    TURN_ROWS,
+    TURN_VECTORS,
+    add_outer,
+    add_outer_pairs,
+)
 from opserve_kernels.algorithms.outer.layout import DEPTH, OuterOperand, OuterStage, line_pitch
 from opserve_kernels.convolution import Geometry
 from opserve_kernels.loops import compiled
@@ -126,9 +132,36 @@ def _load_pixels(
 
 
 @compiled()
+def _pair_pixels(
+    stage: OuterStage, operand: OuterOperand, scratch: Floats, count: int, step: int
+) -> None:
+    """Joins each pixel of a copy with the one `step` pixels behind it, in place.
+
+    The last pixels stay alone: no pair begins there. Raises the flag if a value suits no pairs.
+
+    Args:
+        stage: The stage.
+        operand: The operand.
+        scratch: The workspace.
+        count: Pixels of a vector of channels.
+        step: Distance of two pixels that are joined.
+    """
+    joined = max(0, count - step) * LANES
+    for vector in range(-(-operand.channels // LANES)):
+        first = operand.copy + vector * operand.vector_pitch
+        if not suit_pairs(scratch[first : first + count * LANES]):
+            scratch[stage.flag] = np.float32(1)
+        if operand.singles:
+            keep_upper(scratch, first, first + operand.singles, count * LANES)
+        join(scratch, first, first + step * LANES, first, joined)
+        keep_upper(scratch, first + joined, first + joined, count * LANES - joined)
+
+
+@compiled()
 def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
     stage: OuterStage,
     operand: OuterOperand,
+    step: int,
     scratch: Floats,
     floats: Floats,
     halves: Halves,
@@ -136,7 +169,10 @@ def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
     block: Quad,
     rows: tuple[int, int],
 ) -> None:
-    """Copies an operand's rows first .. last-1 of a block."""
+    """Copies an operand's rows first .. last-1 of a block.
+
+    Neighbours in a row of the output meet pixels of the operand that are `step` apart.
+    """
     # One vector of channels after the other, so that a pixel's vector is contiguous for the
     # micro-kernel.
     size, (first, last) = operand.size, rows
@@ -152,6 +188,8 @@ def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
             place = (index, count, target, stage.line)
             channels = (some, stage.geometry.batch * pixels)
             _load_pixels(operand, scratch, floats, halves, place, channels)
+    if stage.pairs:
+        _pair_pixels(stage, operand, scratch, block[1] * count, step)
 
 
 @compiled()
@@ -170,6 +208,24 @@ def _tap_of(shape: Geometry, tap: int) -> Triple:
     """Position of a tap along each axis."""
     height, width = shape.kernel_size[1], shape.kernel_size[2]
     return tap // width // height, tap // width % height, tap % width
+
+
+@compiled()
+def _fill_row(
+    stage: OuterStage, table: Offsets, place: int, output: int, image: int, width: int
+) -> int:
+    """Fills the table with a row of pixels, from those of output and image on; returns its end."""
+    # Left's place comes first: `swap` exchanges the two. Along a row both advance by a constant, so
+    # the loop has no bounds to check.
+    swap, step = stage.image_is_right, stage.geometry.stride[2]
+    # Of pairs, every other pixel; a last one without a neighbour meets a single word.
+    for w in range(0, width, 1 + stage.pairs):
+        table[place + 1 - swap] = (output + w) * LANES
+        table[place + swap] = (image + w * step) * LANES
+        place += 2
+    if stage.pairs and width % 2:
+        table[place - 1 - swap] += stage.output.singles
+    return place
 
 
 @compiled()
@@ -195,11 +251,9 @@ def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> No
     d_at = taps[0] * dilation[0] - padding[0]
     h_at = taps[1] * dilation[1] - padding[1]
     w_at = taps[2] * dilation[2] - padding[2]
-    swap = stage.image_is_right
     place, step = stage.pixels + 1, stride[2]
     start = place
-    # Pixels that meet, in the order of the output. Left's place comes first: `swap` exchanges the
-    # two. Along a row both advance by a constant, so the innermost loop has no bounds to check.
+    # Pixels that meet, in the order of the output.
     for i in range(block[1]):
         for d in range(d_first, d_last):
             for h in range(h_first, h_last):
@@ -208,10 +262,7 @@ def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> No
                 x = (d * stride[0] + d_at) * image[1]
                 x = (x + h * stride[1] + h_at) * image[2]
                 x += w_first * step + w_at + i * (high - low) * image_row - low * image_row
-                for w in range(w_last - w_first):
-                    table[place + 2 * w + 1 - swap] = (y + w) * LANES
-                    table[place + 2 * w + swap] = (x + w * step) * LANES
-                place += 2 * max(0, w_last - w_first)
+                place = _fill_row(stage, table, place, y, x, max(0, w_last - w_first))
     table[stage.pixels] = (place - start) // 2
 
 
@@ -270,7 +321,11 @@ def _add_tap(
                     *(depth, factors, source, pixels),
                     *(right.vector_pitch, total, pitch, adds),
                 )
-                add_outer(scratch, table, numbers, min(TURN_ROWS, rows - m), vectors)
+                some = min(TURN_ROWS, rows - m)
+                if stage.pairs:
+                    add_outer_pairs(scratch, table, numbers, some, vectors)
+                else:
+                    add_outer(scratch, table, numbers, some, vectors)
 
 
 @compiled()
@@ -315,6 +370,19 @@ def _store_tile(
 
 
 @compiled()
+def _finish_tile(
+    stage: OuterStage, scratch: Floats, floats: Floats, halves: Halves, group: int, tile: int
+) -> None:
+    """Stores the sums of a tile."""
+    if stage.gradient < 0:
+        _store_tile(stage, scratch, floats, halves, group, tile)
+    elif stage.in_workspace:
+        _put_tile(stage, scratch, scratch, group, tile)
+    else:
+        _put_tile(stage, scratch, floats, group, tile)
+
+
+@compiled()
 def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: OuterStage,
     scratch: Floats,
@@ -335,19 +403,18 @@ def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
         group, number = unit // block_units // blocks, unit // block_units % blocks
         block, inside = _block_of(stage, number), unit % block_units - 1
         if inside < 0:
-            rows = _image_rows(stage, block)
-            _load(stage, stage.image, scratch, image, image_halves, group, block, rows)
+            if stage.pairs and unit == 0:
+                scratch[stage.flag] = np.float32(0)
+            rows, step = _image_rows(stage, block), stage.geometry.stride[2]
+            _load(stage, stage.image, step, scratch, image, image_halves, group, block, rows)
             rows = block[2], block[2] + block[3]
-            _load(stage, stage.output, scratch, output, output_halves, group, block, rows)
+            _load(stage, stage.output, 1, scratch, output, output_halves, group, block, rows)
             continue
+        if stage.pairs and scratch[stage.flag] != 0:
+            return  # the stage behind this one computes the gradient
         tile, tap = inside // taps, inside % taps
         # The table is filled for each tap anew: it is small, and slices may begin at any unit.
         _fill_pixels(stage, table, block, tap)
         _add_tap(stage, scratch, table, number, tile, tap)
         if tap == taps - 1 and number == blocks - 1:
-            if stage.gradient < 0:
-                _store_tile(stage, scratch, gradient, gradient_halves, group, tile)
-            elif stage.in_workspace:
-                _put_tile(stage, scratch, scratch, group, tile)
-            else:
-                _put_tile(stage, scratch, gradient, group, tile)
+            _finish_tile(stage, scratch, gradient, gradient_halves, group, tile)

@@ -14,13 +14,14 @@ from opserve_kernels.algorithms.correlation.plan import (
 )
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS, whole_rows
 from opserve_kernels.algorithms.outer.layout import OuterOperand, OuterStage, line_pitch
-from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.convolution import SPATIAL_RANK, WIDTH, Convolution, Triple
 from opserve_kernels.gradients import Operand
 from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
 _BLOCK_PIXELS = 512  # pixels of an output block, if there are so many
+_MOST_TAPS = 64  # taps of a row that are looked at: planning must not walk sizes
 _TILE_ELEMENTS = 1 << 18  # sums of a tile of the gradient, 1 MiB, unless a row has more
 _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
 
@@ -43,11 +44,8 @@ def plan_outer(kind: int, product: Correlation, gradient: int, workspace: Worksp
 
 def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> OuterStage:
     convolution, blocks = product.convolution, _OutputBlocks.of(product.convolution)
-    inputs, outputs, taps = (
-        convolution.input_channels,
-        convolution.output_channels,
-        convolution.taps,
-    )
+    inputs, outputs = convolution.input_channels, convolution.output_channels
+    taps = convolution.taps
     image_is_right = _image_is_right(product)
     if image_is_right:
         left, right, steps, order = outputs, inputs, (inputs * taps, taps), (0, 1, 3, 2)
@@ -56,7 +54,7 @@ def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> Oute
     rows, tiles = _tiles(left, right, taps, blocks)
     sum_rows = _sum_rows(left, rows, tiles, blocks)
     place, in_workspace = _target(product.weight, gradient)
-    image_pixels, pixels = blocks.image_pixels, blocks.output_pixels
+    image_pixels = blocks.image_pixels
     return OuterStage(
         geometry=convolution.geometry,
         groups=convolution.groups,
@@ -70,6 +68,8 @@ def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> Oute
         image_is_right=image_is_right,
         gradient=place,
         in_workspace=in_workspace,
+        pairs=product.pairs,
+        flag=product.flag,
         left_step=steps[0],
         right_step=steps[1],
         pixels=workspace.reserve(1 + 2 * blocks.meeting_pixels),
@@ -78,8 +78,30 @@ def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> Oute
         weight_format=product.weight.number_format,
         weight_layout=product.weight.view(*order),
         image=_describe(product.source, convolution.input_size, inputs, image_pixels, workspace),
-        output=_describe(product.result, convolution.output_size, outputs, pixels, workspace),
+        output=_describe_output(product, blocks, workspace),
     )
+
+
+def _describe_output(
+    product: Correlation, blocks: "_OutputBlocks", workspace: Workspace
+) -> OuterOperand:
+    convolution, pixels = product.convolution, blocks.output_pixels
+    channels = convolution.output_channels
+    output = _describe(product.result, convolution.output_size, channels, pixels, workspace)
+    if not _has_single_pixels(product, blocks):
+        return output
+    singles = workspace.reserve(pixels * _rounded(channels, LANES))
+    return output._replace(singles=singles - output.copy)
+
+
+def _has_single_pixels(product: Correlation, blocks: "_OutputBlocks") -> bool:
+    """Whether rows of pairs may have a last pixel without a neighbour under some tap."""
+    convolution = product.convolution
+    if product.pairs and blocks.axis == WIDTH and blocks.row_blocks > 1:
+        return True  # rows are cut
+    taps = range(min(convolution.kernel_size[WIDTH], _MOST_TAPS + 1))
+    met = (convolution.tap_positions(WIDTH, tap) for tap in taps)
+    return product.pairs and (len(taps) > _MOST_TAPS or any(count % 2 for count in met))
 
 
 def _image_is_right(product: Correlation) -> bool:
@@ -167,6 +189,7 @@ def _describe(
         channel_step=_channel_step(operand),
         vector_pitch=pitch,
         copy=workspace.reserve(-(-channels // LANES) * pitch),
+        singles=0,
         number_format=operand.number_format,
         layout=operand.view(),
     )

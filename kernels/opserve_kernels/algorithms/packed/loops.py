@@ -25,12 +25,14 @@ from opserve_kernels.algorithms.codegen.micro_kernels import (
     multiply_packed,
     multiply_packed_skip_padding,
 )
+from opserve_kernels.algorithms.codegen.pairs import multiply_flat_pairs, multiply_packed_pairs
 from opserve_kernels.algorithms.codegen.rows import interleave_phases
 from opserve_kernels.algorithms.codegen.transfers import all_finite, fill
 from opserve_kernels.algorithms.correlation.blocks import (
     block_of,
     extent_of,
     load_source,
+    pair_source,
     result_size,
     rows_of,
 )
@@ -41,6 +43,7 @@ from opserve_kernels.algorithms.correlation.taps import (
     result_phases,
     result_stride,
     source_channels,
+    summed_channels,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, PackedStage
@@ -63,7 +66,7 @@ def _depth(stage: PackedStage, table: Offsets, phase: int) -> int:
     """Products of each sum of a phase."""
     product = stage.product
     taps = table[product.table + phase + 1] - table[product.table + phase]
-    return int(source_channels(product) * taps)
+    return int(summed_channels(product) * taps)
 
 
 @compiled()
@@ -80,6 +83,24 @@ def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
 
 
 @compiled()
+def _multiply_pairs(  # arrays and integers
+    stage: PackedStage, scratch: Floats, table: Offsets, numbers: Six, vectors: int, pitch: int
+) -> None:
+    """As _multiply_tile, with words of pairs; their values are finite."""
+    count, left, right, offsets, total, adds = numbers
+    for m in range(0, result_channels(stage.product), TILE_ROWS):
+        rows = min(TILE_ROWS, result_channels(stage.product) - m)
+        if stage.flat:
+            looked_up = (count, left, right, offsets, total, stage.total_pitch, adds)
+            multiply_flat_pairs(scratch, table, looked_up, rows, vectors)
+        else:
+            packed = (count, left, right, total, stage.total_pitch, adds)
+            multiply_packed_pairs(scratch, packed, rows, vectors)
+        left += pitch
+        total += TILE_ROWS * stage.total_pitch
+
+
+@compiled()
 def _multiply_tile(  # arrays and integers
     stage: PackedStage, scratch: Floats, table: Offsets, numbers: Six, vectors: int, pitch: int
 ) -> None:
@@ -87,6 +108,9 @@ def _multiply_tile(  # arrays and integers
     product = stage.product
     count, left, right, offsets, total, adds = numbers
     flagged, flat = scratch[product.flags] != 0, stage.flat
+    if product.pairs:
+        _multiply_pairs(stage, scratch, table, numbers, vectors, pitch)
+        return
     # Padding times a weight that is not finite would be NaN. Weights are checked panel by panel,
     # and only if the flag says that some weight of the call is not finite.
     is_padded = flagged and not stage.source_in_place
@@ -136,7 +160,9 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     count, offsets = min(DEPTH_BLOCK, depth - k), offsets_place(product, table, phase) + k
     left = panel_place(stage, table, group, phase, 0) + k * TILE_ROWS
     extent, rows = joined(extent_of(product), rows)
-    pitch, start, memory = depth * TILE_ROWS, product.source, scratch
+    # Panels of pairs fill half of their places.
+    pitch = depth // summed_channels(product) * source_channels(product) * TILE_ROWS
+    start, memory = product.source, scratch
     if stage.source_in_place:
         start += group * source_channels(product) * product.channel_pitch
         memory = source
@@ -415,11 +441,15 @@ def run_packed(  # noqa: PLR0913, PLR0917  # arrays and integers
         if unit == 0:
             fill_tables(product, table)
             scratch[product.flags] = np.float32(0)
+        elif product.pairs and scratch[product.flags] != 0:
+            return  # the stage behind this one computes the product
         elif block < 0:
             pack_weights(stage, scratch, table, weight, weight_halves, unit - 1)
         elif block % block_units == 0:
             if not stage.source_in_place:
                 load_source(product, scratch, source, source_halves, block // block_units)
+            if product.pairs:
+                pair_source(product, scratch)
         else:
             number, inside = block // block_units, block % block_units - 1
             _run_steps(stage, scratch, table, source, result, result_halves, number, inside)

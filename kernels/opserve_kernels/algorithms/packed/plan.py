@@ -73,7 +73,7 @@ def _describe(
     # A panel's last row is written up to the last position only.
     last_row = min(TILE_COLUMNS, lines.lines * lines.width)
     panel = (min(DEPTH_BLOCK, lines.depth) - 1) * TILE_COLUMNS + last_row
-    flags = workspace.reserve(1)
+    flags = product.flag if product.pairs else workspace.reserve(1)
     table = workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps)
     weights = product.convolution.groups * panels * TILE_ROWS * channels * taps
     return PackedStage(
@@ -180,7 +180,7 @@ def _phases_by_depth(product: Correlation) -> list[tuple[int, int]]:
     """Products of a sum, with the number of phases of the result that have so many."""
     axes = [product.phases_by_taps(axis).items() for axis in range(SPATIAL_RANK)]
     return [
-        (product.source_channels * prod(taps), prod(phases))
+        (product.summed_channels * prod(taps), prod(phases))
         for taps, phases in (zip(*kinds, strict=True) for kinds in cartesian(*axes))
     ]
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen.copies import copy_vectors, interleave
+from opserve_kernels.algorithms.codegen.pairs import join_rows, suit_pairs
 from opserve_kernels.algorithms.codegen.transfers import fill
 from opserve_kernels.algorithms.correlation.layout import GATHER
 from opserve_kernels.algorithms.correlation.taps import (
@@ -152,10 +153,30 @@ def _load_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
 
 
 @compiled()
+def _pair_panels(
+    stage: PackedStage, scratch: Floats, table: Offsets, group: int, row: int, rows: int
+) -> None:
+    """Joins pairs of source channels in the panels that rows W[k, :, :] were packed into."""
+    # With SCATTER, rows are source channels of all panels, and TILE_ROWS of them are whole pairs.
+    product = stage.product
+    panel, panels, first, last = 0, panels_of(stage), row, row + rows
+    if product.direction == GATHER:
+        panel, panels, first, last = row // TILE_ROWS, 1, 0, source_channels(product)
+    for phase in range(result_phases(product)):
+        taps = int(table[product.table + phase + 1] - table[product.table + phase])
+        for number in range(panel, panel + panels):
+            place = panel_place(stage, table, group, phase, number)
+            join_rows(scratch, place, taps * TILE_ROWS, first, last)
+
+
+@compiled()
 def pack_weights(
     stage: PackedStage, scratch: Floats, table: Offsets, floats: Floats, halves: Halves, unit: int
 ) -> None:
-    """Packs TILE_ROWS rows W[k, :, :] of a group; raises the flag if a value is not finite."""
+    """Packs TILE_ROWS rows W[k, :, :] of a group; raises the flag if a value is not finite.
+
+    Values of pairs raise it where they do not suit pairs.
+    """
     product = stage.product
     shape = product.geometry
     length = shape.input_channels * shape.taps
@@ -168,10 +189,13 @@ def pack_weights(
         memory, lines, pitch = scratch, product.line + _ordered_values(stage), line_pitch(stage)
         _load_rows(stage, scratch, floats, halves, first, rows, lines)
     # Checked here, where the values are in the cache; the flag only matters beside padding.
-    if not are_finite(memory[lines : lines + (rows - 1) * pitch + length]):
+    values = memory[lines : lines + (rows - 1) * pitch + length]
+    if not (suit_pairs(values) if product.pairs else are_finite(values)):
         scratch[product.flags] = np.float32(1)
     if product.direction == GATHER:
         panel = panel_place(stage, table, group, 0, row // TILE_ROWS)
         _interleave(memory, scratch, (lines, pitch, panel, length))
     else:
         _spread_rows(stage, memory, scratch, table, group, (row, rows), (lines, pitch))
+    if product.pairs:
+        _pair_panels(stage, scratch, table, group, row, rows)
