@@ -86,9 +86,11 @@ class Account:
 
         Args:
             profile: Name of the profile.
-            limit: Plans kept.
+            limit: Plans kept, the same for every session.
         """
-        return self._plans.setdefault(profile, Plans(profile, limit=limit))
+        if profile not in self._plans:
+            self._plans[profile] = Plans(profile, limit=limit)
+        return self._plans[profile]
 
     def use(self, resource: Resource) -> float:
         """Current use of a resource."""

@@ -260,7 +260,7 @@ class Stream:
             self._waiters.pop(number).set_result(None)
 
     def give_up(self, run: KernelRun) -> None:
-        """Drops a call, or stops it at the device; does nothing for one that is over."""
+        """Drops a call, or stops it at the device."""
         for entry in (*self._at_device, *self._queue):
             if entry.work is run:
                 self._end_early(entry, run, "its caller gave it up", ExecutionAborted)

@@ -61,7 +61,7 @@ async def compute(session: Session, call: WholeCall) -> Computed:
 
     Raises:
         OpserveError: As GetWorkspaceSize and Execute do.
-        ExecutionFailed: 507015 or 507899, it failed; 107020, it did not end within the limit of a
+        ExecutionFailed: 507015, it failed; 107020, it did not end within the limit of a
             wait; 107023, its stream was aborted.
         InvalidArgument: 161001, an input has neither a buffer nor bytes; 161002, bytes are given
             that are not those of an input without a buffer.
@@ -100,7 +100,8 @@ async def compute(session: Session, call: WholeCall) -> Computed:
         if queued is None:
             memory.release(place)
         else:
-            stream.give_up(queued)  # unless it is over; it may be at the device for a while
+            if not queued.done.done():
+                stream.give_up(queued)  # it may be at the device for a while
             queued.done.add_done_callback(lambda _: memory.release(place))
     return Computed(outputs=content, warnings=warnings_of(executor))
 
