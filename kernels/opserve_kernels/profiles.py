@@ -3,9 +3,10 @@
 The support of an operator is part of the operator (Operator.support).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from opserve_kernels.errors import InvalidArgument, rejection
 from opserve_kernels.status import Status
@@ -120,7 +121,8 @@ _VENDORS_WORDS = {
 }
 
 
-def profile_named(name: str, *, available: Collection[str] = tuple(PROFILES)) -> Profile:
+@lru_cache(maxsize=64)
+def profile_named(name: str, *, available: tuple[str, ...] = tuple(PROFILES)) -> Profile:
     """The profile with a name, with product names, or with an alias.
 
     Case and spaces make no difference, nor do the vendor's words series and product; training and

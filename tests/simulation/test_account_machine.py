@@ -42,14 +42,14 @@ def keep_the_charge_of_a_failed_allocation(patch: pytest.MonkeyPatch) -> None:
 
 def give_back_twice_when_a_close_meets_the_end_of_the_lease(patch: pytest.MonkeyPatch) -> None:
     """A session that is closed and whose lease ends releases its place twice."""
-    original = Session.close
+    original = Session.return_all
 
-    async def close(self: Session) -> None:
-        await original(self)
+    def return_all(self: Session) -> None:
+        original(self)
         if self.time() >= self.ends_at:
             self._reservation._counter.use -= 1
 
-    patch.setattr(Session, "close", close)
+    patch.setattr(Session, "return_all", return_all)
 
 
 def keep_aborted_entries(patch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,12 @@ class Account:
             for counter in self.counters.values()
         ]
 
+    def check(self, resource: Resource) -> None:
+        """Rejects one more than the quota of a resource allows (QuotaExceeded)."""
+        counter = self.counters[resource]
+        if counter.use + 1 > counter.limit:
+            raise self.refusal(counter)
+
     def reserve(self, resource: Resource, amount: int = 0) -> "Reservation":
         """A reservation for a new holder."""
         reservation = Reservation(self, self.counters[resource])

@@ -1,7 +1,6 @@
 """Devices that can take one more session, at one moment."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from opserve_kernels.errors import CHOICES_CHARACTERS, shortened
 from opserve_kernels.status import Status
@@ -16,7 +15,7 @@ class Capacity:
 
     Args:
         limits: Bounds.
-        sessions: Open sessions by device.
+        sessions: Open sessions by device, each device once.
         exclusive: Devices with an exclusive session.
         ending: Devices where a closed session still stops its work.
     """
@@ -25,12 +24,12 @@ class Capacity:
         self,
         limits: Limits,
         *,
-        sessions: Counter[str],
+        sessions: Mapping[str, int],
         exclusive: Iterable[str],
         ending: Iterable[Device],
     ) -> None:
         self._limits = limits
-        self._counts = sessions.copy()
+        self._counts = dict(sessions)
         self._exclusive = set(exclusive)
         self._ending = {device.name for device in ending}
         self._reserved: set[str] = set()
@@ -102,7 +101,7 @@ class Capacity:
 
     @property
     def _is_full(self) -> bool:
-        return self._counts.total() >= self._limits.sessions_limit
+        return sum(self._counts.values()) >= self._limits.sessions_limit
 
     def _obstacle(self, device: Device, requirements: Requirements) -> str:
         count, limit = self._counts[device.name], self._limits.device_sessions_limit

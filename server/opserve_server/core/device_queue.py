@@ -117,7 +117,7 @@ class DeviceQueue:
         """
         request = self._enter(account, requirements, key)
         try:
-            capacity = self.advance()
+            capacity = self._serve()
             if not request.granted.done():
                 self._check_may_wait(request, capacity)
                 self._begin_wait(request)
@@ -132,8 +132,13 @@ class DeviceQueue:
         finally:
             self._leave(request)
 
-    def advance(self) -> Capacity:
-        """Opens the sessions of all requests that can be met; returns the remaining capacity."""
+    def advance(self) -> None:
+        """Opens the sessions of all requests that can be met."""
+        if self._requests:
+            self._serve()
+
+    def _serve(self) -> Capacity:
+        """Advances; returns the remaining capacity."""
         capacity = self._capacity()
         # In queue order: a request takes or reserves capacity before any later one is considered.
         # The list is copied, since an error of `_grant` can complete a request.
@@ -219,9 +224,8 @@ class DeviceQueue:
         self._requests.remove(request)
         for timer in request.timers.values():
             timer.cancel()
-        if self._requests:
-            self.advance()  # its reservation is free now
-        elif self._poll_timer is not None:
+        self.advance()  # its reservation is free now
+        if not self._requests and self._poll_timer is not None:
             self._poll_timer.cancel()
             self._poll_timer = None
 

@@ -182,15 +182,21 @@ class Session:
         self.finishes = self.closed = False
         self.end_reason = ""
         self.memory = SessionMemory(device, account, reclaim)
-        self.buffers = HandleTable[Buffer]("buffer", account, limit=limits.buffers_limit)
-        self.executors = HandleTable[Executor]("executor", account, limit=limits.executors_limit)
-        self.streams = HandleTable[Stream]("stream", account, limit=limits.streams_limit)
-        self.events = HandleTable[Event]("event", account, limit=limits.events_limit)
-        self.stopped_streams = set[int]()
+        self.buffers: HandleTable[Buffer] = HandleTable(
+            "buffer", account, limit=limits.buffers_limit
+        )
+        self.executors: HandleTable[Executor] = HandleTable(
+            "executor", account, limit=limits.executors_limit
+        )
+        self.streams: HandleTable[Stream] = HandleTable(
+            "stream", account, limit=limits.streams_limit
+        )
+        self.events: HandleTable[Event] = HandleTable("event", account, limit=limits.events_limit)
+        self.stopped_streams: set[int] = set()
         self.streams.put_default(self.new_stream(0))
-        self.copies = deque[CopyEntry](maxlen=limits.copy_history_limit)
+        self.copies: deque[CopyEntry] = deque(maxlen=limits.copy_history_limit)
         self.plans = account.plans(device.profile, limit=limits.plans_limit)
-        self.answered = AnsweredRequests[list[Result]](
+        self.answered: AnsweredRequests[list[Result]] = AnsweredRequests(
             limit=limits.request_ids_limit,
             retained_bytes_limit=limits.retained_bytes_limit,
             size_bytes=_held_bytes,
@@ -229,7 +235,12 @@ class Session:
     @property
     def working(self) -> bool:
         """Whether a call is in progress, or work of a stream is not complete."""
-        return bool(self.calls) or not all(stream.complete for stream in self.streams)
+        return bool(self.calls) or not self.complete
+
+    @property
+    def complete(self) -> bool:
+        """Whether all work of its streams is over."""
+        return all(stream.complete for stream in self.streams)
 
     def info(self) -> SessionInfo:
         """Public information on the session."""
@@ -319,18 +330,19 @@ class Session:
             self.used_at = now
         return now - self.used_at >= for_s
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Drops queued work, stops running work, then returns all memory and every reservation."""
-        # From here on a command that continues after a wait raises, see check_open.
-        self.closed = True
         # Order of the end: drop queued work, wait until the device writes nothing more, and only
         # then return the memory, which another session may get at once.
         for stream in self.streams:
             stream.abort()
         await asyncio.wait([stream.over() for stream in self.streams])
+        self.return_all()
+
+    def return_all(self) -> None:
+        """Returns all memory and every reservation of a session whose work is over."""
         for stream in self.streams:
             stream.history.end()
-        # No call writes to the slabs any more, see the wait above.
         self.memory.close()
         for table in (self.buffers, self.executors, self.streams):
             table.clear()

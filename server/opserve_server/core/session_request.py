@@ -133,17 +133,21 @@ def documented_rules_of(given: str) -> DocumentedRules:
 
 def _choice(given: str, default: Choice, *, parameter: str) -> Choice:
     """The member of a name; empty means the default."""
-    members = {member.value: member for member in type(default)}
-    if given and given not in members:
-        raise _out_of_bounds(parameter, given[:_SHOWN_CHARACTERS], " or ".join(members))
-    return members.get(given, default)
+    if not given:
+        return default
+    try:
+        return type(default)(given)
+    except ValueError:
+        members = " or ".join(type(default))
+        raise _out_of_bounds(parameter, given[:_SHOWN_CHARACTERS], members) from None
 
 
 def _devices_of(
     request: SessionRequest, devices: Sequence[Device], limits: Limits
 ) -> tuple[Device, ...]:
     name = (request.profile or DEFAULT_PROFILE)[: limits.name_length_limit]
-    profile = profile_named(name, available=sorted({device.profile for device in devices})).name
+    served = tuple(sorted({device.profile for device in devices}))
+    profile = profile_named(name, available=served).name
     of_profile = [device for device in devices if device.profile == profile]
     matching = tuple(device for device in of_profile if device.tags.issuperset(request.tags))
     if matching:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from opserve_kernels.status import Status
@@ -73,7 +73,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         # Counted at each change: opening one session must not cost a scan of all others.
         self._by_id: dict[str, Session] = {}
-        self._counts: Counter[str] = Counter()
+        self._counts = {device.name: 0 for device in devices}
         self._exclusive: set[str] = set()
         self._lease_timers: dict[str, asyncio.TimerHandle] = {}
         self._closing: dict[asyncio.Task[None], Session] = {}
@@ -198,11 +198,11 @@ class Sessions:
                 given=session_id,
                 allowed="one without work, or force",
             )
-        await asyncio.shield(self._close(session, reason="it was released"))
+        await self._end(session, reason="it was released")
 
     async def close(self, session: Session) -> None:
         """Ends a session and returns its memory; continues if the caller is cancelled."""
-        await asyncio.shield(self._close(session, reason="it was closed"))
+        await self._end(session, reason="it was closed")
 
     async def drain(self) -> None:
         """Ends each session once it has been quiet; opens no more."""
@@ -288,8 +288,17 @@ class Sessions:
             pass
         return name
 
-    def _close(self, session: Session, *, reason: str = "") -> asyncio.Task[None]:
-        """Ends a session; its tenant can read the reason for a while."""
+    async def _end(self, session: Session, *, reason: str) -> None:
+        stopping = self._close(session, reason=reason)
+        if stopping is not None:
+            await asyncio.shield(stopping)
+
+    def _close(self, session: Session, *, reason: str = "") -> asyncio.Task[None] | None:
+        """Ends a session; its tenant can read the reason for a while.
+
+        Returns:
+            The task that stops its work; None where no work is left.
+        """
         # Removed before its work has stopped: no new call can find it, while `_closing` keeps its
         # device from exclusive use.
         del self._sessions[session.name], self._by_id[session.id]
@@ -303,12 +312,16 @@ class Sessions:
         # The reasons are for clients that come back soon; their number is bounded.
         if len(self._ended) > self._limits.sessions_limit:
             self._ended.popitem(last=False)
-        task = asyncio.create_task(session.close())
-        # asyncio keeps only weak references to tasks; this one must run to its end.
-        self._closing[task] = session
-        task.add_done_callback(self._closed)
+        stopping = None
+        if session.complete:
+            session.return_all()
+        else:
+            stopping = asyncio.create_task(session.stop())
+            # asyncio keeps only weak references to tasks; this one must run to its end.
+            self._closing[stopping] = session
+            stopping.add_done_callback(self._closed)
         self.device_queue.advance()
-        return task
+        return stopping
 
     def _closed(self, task: asyncio.Task[None]) -> None:
         del self._closing[task]
@@ -341,8 +354,8 @@ class Sessions:
 
 
 def _check_quota(account: Account) -> None:
-    for resource in (Resource.SESSIONS, Resource.STREAMS):
-        account.reserve(resource).check()
+    account.check(Resource.SESSIONS)
+    account.check(Resource.STREAMS)
 
 
 def _sees(principal: Principal, session: Session) -> bool:
