@@ -156,6 +156,15 @@ class Session:
         end_reason: Reason of its end, for its tenant; empty where its tenant ended it.
     """
 
+    # Types that are written once: HandleTable[Buffer](...) would take longer for each session.
+    buffers: HandleTable[Buffer]
+    executors: HandleTable[Executor]
+    streams: HandleTable[Stream]
+    events: HandleTable[Event]
+    stopped_streams: set[int]
+    copies: deque[CopyEntry]
+    answered: AnsweredRequests[list[Result]]
+
     def __init__(  # noqa: PLR0913  # its collaborators, each by name
         self,
         name: str,
@@ -182,21 +191,15 @@ class Session:
         self.finishes = self.closed = False
         self.end_reason = ""
         self.memory = SessionMemory(device, account, reclaim)
-        self.buffers: HandleTable[Buffer] = HandleTable(
-            "buffer", account, limit=limits.buffers_limit
-        )
-        self.executors: HandleTable[Executor] = HandleTable(
-            "executor", account, limit=limits.executors_limit
-        )
-        self.streams: HandleTable[Stream] = HandleTable(
-            "stream", account, limit=limits.streams_limit
-        )
-        self.events: HandleTable[Event] = HandleTable("event", account, limit=limits.events_limit)
-        self.stopped_streams: set[int] = set()
+        self.buffers = HandleTable("buffer", account, limit=limits.buffers_limit)
+        self.executors = HandleTable("executor", account, limit=limits.executors_limit)
+        self.streams = HandleTable("stream", account, limit=limits.streams_limit)
+        self.events = HandleTable("event", account, limit=limits.events_limit)
+        self.stopped_streams = set()
         self.streams.put_default(self.new_stream(0))
-        self.copies: deque[CopyEntry] = deque(maxlen=limits.copy_history_limit)
+        self.copies = deque(maxlen=limits.copy_history_limit)
         self.plans = account.plans(device.profile, limit=limits.plans_limit)
-        self.answered: AnsweredRequests[list[Result]] = AnsweredRequests(
+        self.answered = AnsweredRequests(
             limit=limits.request_ids_limit,
             retained_bytes_limit=limits.retained_bytes_limit,
             size_bytes=_held_bytes,
