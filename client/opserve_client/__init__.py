@@ -42,6 +42,7 @@ from opserve_client.operators.conv2d_backprop_input import (
     GroupDict,
 )
 from opserve_client.operators.conv_tbc_backward import ConvTbcBackward, ConvTbcBackwardResult
+from opserve_client.operators.convolution import Convolution, ConvolutionResult
 from opserve_client.operators.convolution_backward import (
     ConvolutionBackward,
     ConvolutionBackwardResult,
@@ -98,8 +99,10 @@ __all__ = [
     "Conv2dBackpropInputResult",
     "ConvTbcBackward",
     "ConvTbcBackwardResult",
+    "Convolution",
     "ConvolutionBackward",
     "ConvolutionBackwardResult",
+    "ConvolutionResult",
     "CubeMathType",
     "DataType",
     "DeconvError",

@@ -36,6 +36,12 @@ def on_page(parameter: str, broken: str, sentence: str, *profiles: str) -> Rule:
     return invalid(parameter, broken, *profiles, origin=RuleOrigin.PAGE, sentence=sentence)
 
 
+def contradicted(parameter: str, broken: str, sentence: str, *profiles: str) -> Rule:
+    """A rule of the page that a sample, a unit test or a client of the vendor's breaks."""
+    origin = RuleOrigin.CONTRADICTED
+    return invalid(parameter, broken, *profiles, origin=origin, sentence=sentence)
+
+
 def unlisted(profile: str, sentence: str) -> Rule:
     """A rule of 161002: a product that only the vendor's source supports, not its page."""
     return Rule(

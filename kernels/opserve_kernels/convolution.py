@@ -1,5 +1,6 @@
 """The geometry of a convolution, in three spatial dimensions for tensors of any rank."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -152,6 +153,40 @@ def output_size(size: int, *, kernel: int, stride: int, padding: int, dilation: 
         dilation: Distance of taps.
     """
     return (size + padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def transposed_size(
+    size: int, *, kernel: int, stride: int, padding: int, dilation: int, extra: int
+) -> int:
+    """Size of a transposed convolution's output; below 1 if padding leaves nothing of it.
+
+    Args:
+        size: Size of the input.
+        kernel: Taps.
+        stride: Step of the kernel.
+        padding: Sum of the padding on both sides.
+        dilation: Distance of taps.
+        extra: Output padding.
+    """
+    return (size - 1) * stride - padding + dilation * (kernel - 1) + 1 + extra
+
+
+def sides_of(padding: Sequence[int], axes: int) -> tuple[tuple[int, int], ...]:
+    """Padding before and after the image, by spatial dimension.
+
+    Args:
+        padding: One value for each dimension, or two.
+        axes: Spatial dimensions.
+    """
+    if len(padding) == 2 * axes:
+        return tuple(zip(padding[::2], padding[1::2], strict=True))
+    return tuple((side, side) for side in padding)
+
+
+def three(values: Sequence[int], filler: int) -> Triple:
+    """Values of one to three spatial dimensions as three: missing ones come first."""
+    first, second, third = (filler,) * (SPATIAL_RANK - len(values)) + tuple(values)
+    return first, second, third
 
 
 def check_positions(

@@ -107,7 +107,13 @@ def keep_diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> S
 
 def copy_stage(kind: int, operand: Operand, start: int, view: View, chunk: int) -> Stage:
     """A stage that copies `chunk` elements a unit."""
-    stage = CopyStage(
+    stage = copy_of(operand, start, view, chunk)
+    return Stage(kind=kind, units=-(-operand.count // chunk), parameters=encode(stage))
+
+
+def copy_of(operand: Operand, start: int, view: View, chunk: int = COPY_ELEMENTS) -> CopyStage:
+    """The record of a stage that copies `chunk` elements a unit."""
+    return CopyStage(
         tensor=operand.place,
         start=start,
         length=operand.count,
@@ -115,4 +121,3 @@ def copy_stage(kind: int, operand: Operand, start: int, view: View, chunk: int) 
         number_format=operand.number_format,
         layout=view,
     )
-    return Stage(kind=kind, units=-(-operand.count // chunk), parameters=encode(stage))

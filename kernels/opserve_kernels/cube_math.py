@@ -22,6 +22,8 @@ from opserve_kernels.tensor import DataType, Tensor
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
 _HF32 = {10: HF32_10_BITS, 11: HF32}  # by mantissa bits
 
+KEEP_DTYPE, USE_FP32_ADD = 0, 4
+"""Values of cube_math_type; forward convolutions alone accept the second, which is the first."""
 AS_GIVEN = FLOAT  # no loop rounds to it, not even those for DOUBLE
 
 
@@ -31,8 +33,8 @@ class Computation:
 
     Attributes:
         operands: Rounding of the operands.
-        dtype: Dtype of the computation; grad_input is rounded to it before its own dtype, except
-            for DOUBLE, from which every result is rounded directly to its own.
+        dtype: Dtype of the computation; an image is rounded to it before its own dtype, except for
+            DOUBLE, from which every result is rounded directly to its own.
     """
 
     operands: Operands = Operands.AS_GIVEN
@@ -55,12 +57,14 @@ _WITHOUT_FLOAT_CUBE: Mapping[DataType, Computations] = {
     _FLOAT: (None, _CAST_TO_HALF, _CAST_TO_HALF, None),
     _FLOAT16: (_IN_HALF, _IN_HALF, _IN_HALF, _IN_HALF),
 }
+_WITH_FLOAT_CUBE: Mapping[DataType, Computations] = {
+    _FLOAT: (_IN_FLOAT, _IN_HF32, _CAST_TO_HALF, _IN_HF32),
+    _FLOAT16: (_IN_HALF, _IN_HALF, _IN_HALF, _IN_HALF),
+    _BF16: (_IN_BF16, _IN_BF16, _CAST_TO_HALF, _IN_BF16),
+}
 COMPUTATIONS: Mapping[str, Mapping[DataType, Computations]] = {
-    "ascend910b": {
-        _FLOAT: (_IN_FLOAT, _IN_HF32, _CAST_TO_HALF, _IN_HF32),
-        _FLOAT16: (_IN_HALF, _IN_HALF, _IN_HALF, _IN_HALF),
-        _BF16: (_IN_BF16, _IN_BF16, _CAST_TO_HALF, _IN_BF16),
-    },
+    "ascend910b": _WITH_FLOAT_CUBE,
+    "ascend310b": _WITH_FLOAT_CUBE,
     "ascend910": _WITHOUT_FLOAT_CUBE,
     "ascend310p": _WITHOUT_FLOAT_CUBE,
     "reference": {
@@ -81,6 +85,7 @@ def promoted(*dtypes: DataType) -> DataType:
 def computation_of(profile: str, dtype: DataType, kind: int) -> Computation | None:
     """The computation of operands held by a dtype; None if the profile does not support it."""
     computations = COMPUTATIONS[profile].get(dtype)
+    kind = KEEP_DTYPE if kind == USE_FP32_ADD else kind
     return None if computations is None else computations[kind]
 
 
@@ -116,12 +121,12 @@ def check_cube_math_type(
     )
 
 
-def operand_format(tensor: Tensor, computation: Computation, profile: Profile) -> int:
+def operand_format(tensor: Tensor, operands: Operands, profile: Profile) -> int:
     """The format that an operand is rounded to once loaded.
 
     A tensor that already has the wanted dtype is not converted, so it does not saturate.
     """
-    match computation.operands:
+    match operands:
         case Operands.HF32:
             return _HF32[profile.hf32_mantissa_bits]
         case Operands.FLOAT16 if tensor.dtype != DataType.FLOAT16:

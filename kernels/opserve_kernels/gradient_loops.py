@@ -2,6 +2,7 @@
 
 Products are loops of opserve_kernels.algorithms. Copies and sums are here:
     sums        = sum of an image over batch and positions
+    result      = sums of a product + the bias of their channel
 
 The loops of `reference` are in opserve_kernels.reference_loops.
 """
@@ -38,6 +39,7 @@ from opserve_kernels.algorithms.ranges.layout import RangesStage
 from opserve_kernels.algorithms.ranges.loops import run_ranges
 from opserve_kernels.algorithms.winograd.gradient import run_winograd_weight
 from opserve_kernels.algorithms.winograd.loops import run_winograd
+from opserve_kernels.biased_stages import ADD_BIAS, WORKSPACE, BiasStage
 from opserve_kernels.copy_stages import (
     FILL,
     KEEP_DIAGONAL,
@@ -62,9 +64,9 @@ Integers = NDArray[np.int64]
 Buffers = tuple[Bytes, ...]
 
 _OPERANDS = 3  # places at the start of a product's stage: source, weight, result
-_MOST_TENSORS = 6  # tensors of a schema: three inputs and three gradients
 _as_fill = reading(FillStage)
 _as_copy = reading(CopyStage)
+_as_bias = reading(BiasStage)
 _as_sum = reading(SumStage)
 _as_diagonal = reading(DiagonalStage)
 _as_columns = reading(ColumnsStage)
@@ -98,6 +100,22 @@ def _store(stage: CopyStage, buffer: Bytes, scratch: Floats, first: int, last: i
     source = scratch[stage.start + begin : stage.start + end]
     floats, halves = as_floats(buffer), as_halves(buffer)
     store(source, stage.number_format, stage.layout, begin, floats, halves)
+
+
+@compiled()
+def _add_bias(stage: BiasStage, buffer: Bytes, scratch: Floats, first: int, last: int) -> None:
+    """Adds the bias of each channel to its sums, and stores them."""
+    stored, pixels = stage.stored, stage.pixels
+    element, end = first * stored.chunk, min(last * stored.chunk, stored.length)
+    # Runs of one channel: the innermost loop adds one value to contiguous ones.
+    while element < end:
+        channel = element // pixels
+        behind = min((channel + 1) * pixels, end)
+        bias, sums = scratch[stage.values + channel], scratch[stored.start :][element:behind]
+        for i in range(sums.size):
+            sums[i] += bias
+        element = behind
+    _store(stored, buffer, scratch, first, last)
 
 
 @compiled()
@@ -171,7 +189,7 @@ def _keep_diagonal(stage: DiagonalStage, scratch: Floats, first: int, last: int)
             row[:] = np.float32(0)
 
 
-@compiled("void(int64, int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+@compiled("void(int64, int64[::1], UniTuple(uint8[::1], 7), float32[::1], int64, int64)")
 def _run_product(  # arrays and integers
     kind: int, places: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
 ) -> None:
@@ -199,9 +217,24 @@ def _run_product(  # arrays and integers
         run_depthwise(depthwise, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
 
 
+@compiled("void(int64, int64[::1], UniTuple(uint8[::1], 7), float32[::1], int64, int64)")
+def _run_copy(  # arrays and integers
+    kind: int, stage: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
+) -> None:
+    if kind == ADD_BIAS:
+        biased = _as_bias(stage)
+        _add_bias(biased, buffers[biased.stored.tensor], scratch, first, last)
+    elif kind == LOAD:
+        loaded = _as_copy(stage)
+        _load(loaded, buffers[loaded.tensor], scratch, first, last)
+    else:
+        stored = _as_copy(stage)
+        _store(stored, buffers[stored.tensor], scratch, first, last)
+
+
 # All stages that are compiled whole are in one function: a slice of units that crosses stages is
 # then one call from Python.
-@compiled("boolean(int64, int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+@compiled("boolean(int64, int64[::1], UniTuple(uint8[::1], 7), float32[::1], int64, int64)")
 def _run_stage(  # a case for each kind
     kind: int, stage: Integers, buffers: Buffers, scratch: Floats, first: int, last: int
 ) -> bool:
@@ -210,12 +243,8 @@ def _run_stage(  # a case for each kind
         _run_product(kind, stage, buffers, scratch, first, last)
     elif kind == FILL:
         _fill(_as_fill(stage), scratch, first, last)
-    elif kind == LOAD:
-        loaded = _as_copy(stage)
-        _load(loaded, buffers[loaded.tensor], scratch, first, last)
-    elif kind == STORE:
-        stored = _as_copy(stage)
-        _store(stored, buffers[stored.tensor], scratch, first, last)
+    elif kind in (LOAD, STORE, ADD_BIAS):
+        _run_copy(kind, stage, buffers, scratch, first, last)
     elif kind == SUM_CHANNELS:
         sums = _as_sum(stage)
         _sum_channels(sums, buffers[sums.image], buffers[sums.result], scratch, first, last)
@@ -228,7 +257,7 @@ def _run_stage(  # a case for each kind
     return True
 
 
-@compiled("void(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+@compiled("void(int64[::1], UniTuple(uint8[::1], 7), float32[::1], int64, int64)")
 def _run_interleaved(
     parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
 ) -> None:
@@ -253,7 +282,7 @@ def _run_interleaved(
             start += end - begin
 
 
-@entry("int64(int64[::1], UniTuple(uint8[::1], 6), float32[::1], int64, int64)")
+@entry("int64(int64[::1], UniTuple(uint8[::1], 7), float32[::1], int64, int64)")
 def _run_stages(
     parameters: Integers, buffers: Buffers, scratch: Floats, first_unit: int, last_unit: int
 ) -> int:
@@ -306,13 +335,13 @@ def run(
     """
     # The compiled function takes a tuple of one length: empty buffers stand for missing tensors.
     scratch = workspace.view(np.float32)
-    buffers = (*tensors, *[_NOTHING] * (_MOST_TENSORS - len(tensors)))
+    buffers = (*tensors, *[_NOTHING] * (WORKSPACE - len(tensors)), workspace)
     done = _run_stages(parameters, buffers, scratch, first_unit, last_unit)
     # Python runs stages with more code than one compiled function should have (Winograd), then
     # continues behind them in compiled code.
     while done < last_unit:
         kind, stage, first, last = next(stages_between(parameters, done, last_unit))
-        operands = [tensors[int(place)] for place in stage[:_OPERANDS]]
+        operands = [buffers[int(place)] for place in stage[:_OPERANDS]]
         views = chain(*((as_floats(buffer), as_halves(buffer)) for buffer in operands))
         table = scratch.view(np.int32)
         _IN_PYTHON[kind](stage[_OPERANDS:], scratch, table, *views, first, last)

@@ -6,6 +6,7 @@ from itertools import chain
 from math import prod
 
 from opserve_kernels.convolution import Convolution
+from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.tensor import DataType
 from opserve_kernels.views import Axis, View, view_of_axes
 
@@ -100,6 +101,9 @@ class Gradients:
         grad_weight: W = Y columns(X)^T, or None.
         diagonal: Entries of grad_weight that are kept; None means all.
         sums: Sums over positions, or None.
+        bias: A value for each channel of grad_image or grad_output, added to all positions; or
+            None.
+        unbiased_format: Format that products are rounded to before the bias is added.
     """
 
     convolution: Convolution
@@ -111,6 +115,8 @@ class Gradients:
     grad_weight: Operand | None = None
     diagonal: Diagonal | None = None
     sums: ChannelSums | None = None
+    bias: Operand | None = None
+    unbiased_format: int = FLOAT
 
     @property
     def products(self) -> tuple[Product, ...]:

@@ -6,7 +6,8 @@ the image; n is a batch entry, and a weight's channels k, c are those of their g
     grad_output[k, n, o] = sum over c and t of weight[k, c, t] * image[c, n, i]
     grad_weight[k, c, t] = sum over n and o of output[k, n, o] * image[c, n, i]
     sums[c]              = sum over n and i of image[c, n, i]
-It shares with the float32 loops how operands are stated, viewed and rounded, but no sum.
+A result with a bias begins with the value of its channel in place of 0. This module shares with the
+float32 loops how operands are stated, viewed and rounded, but no sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from opserve_kernels.convolution import DEPTH, HEIGHT, WIDTH, Geometry
 from opserve_kernels.copy_stages import CopyStage, FillStage
 from opserve_kernels.loops import compiled, entry, reading
 from opserve_kernels.reference_plan import (
+    REFERENCE_BIAS,
     REFERENCE_DIAGONAL,
     REFERENCE_FILL,
     REFERENCE_IMAGE,
@@ -26,6 +28,7 @@ from opserve_kernels.reference_plan import (
     REFERENCE_STORE,
     REFERENCE_SUM,
     REFERENCE_WEIGHT,
+    ReferenceBias,
     ReferenceDiagonal,
     ReferenceProduct,
     ReferenceSums,
@@ -46,6 +49,7 @@ _Indices = tuple[int, int, int, int]
 
 _as_fill = reading(FillStage)
 _as_copy = reading(CopyStage)
+_as_bias = reading(ReferenceBias)
 _as_sums = reading(ReferenceSums)
 _as_diagonal = reading(ReferenceDiagonal)
 _as_product = reading(ReferenceProduct)
@@ -80,6 +84,14 @@ def _fill(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
     stage = _as_fill(numbers)
     start, chunk = stage.start, stage.chunk
     scratch[start + first * chunk : start + min(last * chunk, stage.length)] = 0.0
+
+
+@entry("void(int64[::1], float64[::1], int64, int64)")
+def _begin_with_bias(numbers: Integers, scratch: Doubles, first: int, last: int) -> None:
+    stage = _as_bias(numbers)
+    start, chunk = stage.filled.start, stage.filled.chunk
+    for element in range(first * chunk, min(last * chunk, stage.filled.length)):
+        scratch[start + element] = scratch[stage.values + element // stage.pixels]
 
 
 @entry(f"void(int64[::1], {ELEMENTS}, float64[::1], int64, int64)")
@@ -354,6 +366,7 @@ _COPIES: dict[int, Callable[[Integers, Elements, Doubles, int, int], None]] = {
 }
 _WITHIN: dict[int, Callable[[Integers, Doubles, int, int], None]] = {
     REFERENCE_FILL: _fill,
+    REFERENCE_BIAS: _begin_with_bias,
     REFERENCE_IMAGE: _image,
     REFERENCE_OUTPUT: _output,
     REFERENCE_WEIGHT: _weight,

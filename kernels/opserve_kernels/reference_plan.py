@@ -18,7 +18,6 @@ from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.views import View
 from opserve_kernels.workspace import Workspace
 
-# Kinds of stages; opserve_kernels.gradient_plan has other numbers.
 # Kinds of stages, none of which opserve_kernels.gradient_plan has.
 (
     REFERENCE_FILL,
@@ -29,7 +28,8 @@ from opserve_kernels.workspace import Workspace
     REFERENCE_OUTPUT,
     REFERENCE_WEIGHT,
     REFERENCE_DIAGONAL,
-) = range(100, 108)
+    REFERENCE_BIAS,
+) = range(100, 109)
 
 _DOUBLE_BYTES = 8
 _COPY_ELEMENTS = 1 << 14  # elements that one unit copies or sums, below 1 ms
@@ -43,6 +43,7 @@ class _Parts(NamedTuple):
     image: int
     output: int
     weight: int
+    bias: int
     total: int
     values: int
 
@@ -97,6 +98,20 @@ class ReferenceSums(NamedTuple):
     layout: View
 
 
+class ReferenceBias(NamedTuple):
+    """The record of sums that begin with the bias of their channel.
+
+    Attributes:
+        values: Place of the bias.
+        pixels: Pixels of a channel.
+        filled: The sums, ordered by channel.
+    """
+
+    values: int
+    pixels: int
+    filled: FillStage
+
+
 class ReferenceDiagonal(NamedTuple):
     """The record of a weight that keeps only its groups' entries.
 
@@ -127,9 +142,9 @@ def plan_reference(gradients: Gradients) -> Plan:
     if gradients.sums:
         stages += _sum_stages(gradients.sums, parts.total, parts.values)
     if gradients.grad_image:
-        stages += _image_stages(gradients.grad_image, gradients.convolution, parts)
+        stages += _image_stages(gradients.grad_image, gradients, parts)
     if gradients.grad_output:
-        stages += _output_stages(gradients.grad_output, gradients.convolution, parts)
+        stages += _output_stages(gradients.grad_output, gradients, parts)
     if gradients.grad_weight:
         stages += _weight_stages(gradients.grad_weight, gradients, parts)
     algorithms = (named(product, Algorithm.REFERENCE) for product in gradients.products)
@@ -165,6 +180,7 @@ def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
         image=workspace.reserve(convolution.image_elements if gradients.image else 0),
         output=workspace.reserve(convolution.output_elements if gradients.output else 0),
         weight=workspace.reserve(convolution.weight_elements if gradients.weight else 0),
+        bias=workspace.reserve(gradients.bias.count if gradients.bias else 0),
         total=workspace.reserve(total),
         values=workspace.reserve(values),
     )
@@ -209,8 +225,9 @@ def _sum_stages(sums: ChannelSums, total: int, values: int) -> list[Stage]:
     ]
 
 
-def _image_stages(result: Operand, convolution: Convolution, parts: _Parts) -> list[Stage]:
+def _image_stages(result: Operand, gradients: Gradients, parts: _Parts) -> list[Stage]:
     """Rows are lines of the image; steps are an output channel and a line of taps."""
+    convolution = gradients.convolution
     width = convolution.input_size[-1]
     product = _product(
         REFERENCE_IMAGE,
@@ -220,11 +237,13 @@ def _image_stages(result: Operand, convolution: Convolution, parts: _Parts) -> l
         steps=convolution.output_channels * _tap_lines(convolution),
         products=convolution.kernel_size[-1] * convolution.output_size[-1],
     )
-    return [_fill(parts.total, convolution.image_elements), product, _store(result, parts)]
+    begun = _begun(gradients.bias, convolution.image_elements, parts)
+    return [*begun, product, _store(result, parts)]
 
 
-def _output_stages(result: Operand, convolution: Convolution, parts: _Parts) -> list[Stage]:
+def _output_stages(result: Operand, gradients: Gradients, parts: _Parts) -> list[Stage]:
     """Rows are lines of the output; steps are an input channel and a line of taps."""
+    convolution = gradients.convolution
     width = convolution.output_size[-1]
     product = _product(
         REFERENCE_OUTPUT,
@@ -234,7 +253,8 @@ def _output_stages(result: Operand, convolution: Convolution, parts: _Parts) -> 
         steps=convolution.input_channels * _tap_lines(convolution),
         products=convolution.kernel_size[-1] * width,
     )
-    return [_fill(parts.total, convolution.output_elements), product, _store(result, parts)]
+    begun = _begun(gradients.bias, convolution.output_elements, parts)
+    return [*begun, product, _store(result, parts)]
 
 
 def _weight_stages(result: Operand, gradients: Gradients, parts: _Parts) -> list[Stage]:
@@ -308,10 +328,27 @@ def _diagonal(diagonal: Diagonal, convolution: Convolution, start: int) -> Stage
     return Stage(kind=REFERENCE_DIAGONAL, units=units, parameters=encode(stage))
 
 
+def _begun(bias: Operand | None, count: int, parts: _Parts) -> list[Stage]:
+    """The stages of the values that sums begin with: zeros, or the bias of each channel."""
+    if bias is None:
+        return [_fill(parts.total, count)]
+    filled = _filled(parts.total, count)
+    stage = ReferenceBias(values=parts.bias, pixels=count // bias.count, filled=filled)
+    units = -(-count // _COPY_ELEMENTS)
+    return [
+        _copy(REFERENCE_LOAD, bias, parts.bias),
+        Stage(kind=REFERENCE_BIAS, units=units, parameters=encode(stage)),
+    ]
+
+
 def _fill(start: int, count: int) -> Stage:
     units = -(-count // _COPY_ELEMENTS)
-    stage = FillStage(start=start, length=count, chunk=_COPY_ELEMENTS)
+    stage = _filled(start, count)
     return Stage(kind=REFERENCE_FILL, units=units, parameters=encode(stage))
+
+
+def _filled(start: int, count: int) -> FillStage:
+    return FillStage(start=start, length=count, chunk=_COPY_ELEMENTS)
 
 
 def _store(result: Operand, parts: _Parts) -> Stage:

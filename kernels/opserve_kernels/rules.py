@@ -48,6 +48,13 @@ def check_page_dtype(
         )
 
 
+def check_page_profile(profile: str, source_only: str, profiles: Iterable[str]) -> None:
+    """Rejects a profile that only the vendor's newer source supports, not its page."""
+    if profile == source_only:
+        others = ", ".join(name for name in profiles if name != profile)
+        raise invalid_argument("profile", given=profile, allowed=others)
+
+
 def check_supported(
     parameter: str,
     dtype: str,
@@ -100,8 +107,9 @@ def check_range(
     least: int,
     most: int | None = None,
     where: str = "",
+    status: AnyStatus = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> None:
-    """Rejects a value outside [least, most] (161002).
+    """Rejects a value outside [least, most].
 
     Args:
         parameter: The argument.
@@ -109,6 +117,7 @@ def check_range(
         least: Least value.
         most: Greatest value, if there is one.
         where: Profiles with and without the range, as the end of the allowed values.
+        status: The code of the error.
     """
     scalar = isinstance(values, int)
     given = [values] if isinstance(values, int) else list(values)
@@ -118,4 +127,5 @@ def check_range(
             parameter,
             given=values if scalar else given,
             allowed=f"{'a value' if scalar else 'values'} {bounds}{where}",
+            status=status,
         )

@@ -99,11 +99,12 @@ def shares_of(gradients: Gradients, threads: int, cost: Cost) -> list[list[Gradi
 def products_of(gradients: Gradients) -> Iterator[Gradients]:
     """The products of a call, one by one: gradients of image, output and weight, then sums."""
     part = partial(Gradients, convolution=gradients.convolution)
+    biased = partial(part, bias=gradients.bias, unbiased_format=gradients.unbiased_format)
     image, output, weight = gradients.image, gradients.output, gradients.weight
     if gradients.grad_image:
-        yield part(output=output, weight=weight, grad_image=gradients.grad_image)
+        yield biased(output=output, weight=weight, grad_image=gradients.grad_image)
     if gradients.grad_output:
-        yield part(image=image, weight=weight, grad_output=gradients.grad_output)
+        yield biased(image=image, weight=weight, grad_output=gradients.grad_output)
     if gradients.grad_weight:
         result, diagonal = gradients.grad_weight, gradients.diagonal
         yield part(image=image, output=output, grad_weight=result, diagonal=diagonal)
@@ -205,7 +206,10 @@ def _bounds(cut: _Cut, product: Gradients, count: int) -> list[Bound]:
 def _operands(cut: _Cut, product: Gradients) -> Iterator[tuple[str, Operand, int]]:
     """The operands of a cut: name, operand, and the index of its part."""
     along = cut.value
+    # A bias has channels alone, those of the result.
+    channels = along.output if product.grad_output else along.image
     for name, index in (
+        ("bias", channels if channels == 0 else None),
         ("image", along.image),
         ("grad_image", along.image),
         ("output", along.output),

@@ -14,6 +14,7 @@ from opserve_client import (
     AclnnError,
     Conv2dBackpropFilter,
     Conv2dBackpropInput,
+    Convolution,
     ConvolutionBackward,
     ConvTbcBackward,
     DeconvGradFilter,
@@ -32,6 +33,10 @@ REQUIRED: Mapping[type, set[str]] = {
         *("grad_output", "input_size", "kernel_size", "dilation", "padding", "stride"),
     },
     ConvTbcBackward: {"self", "input", "weight", "bias", "pad", "cube_math_type"},
+    Convolution: {
+        *("input", "weight", "stride", "padding", "dilation", "transposed"),
+        *("output_padding", "groups", "cube_math_type"),
+    },
     Im2col: {"self", "kernel_size", "dilation", "padding", "stride"},
     Conv2dBackpropInput: {"filters", "out_backprop", "filter_sizes", "input_sizes", "para_dict"},
     Conv2dBackpropFilter: {"input_x", "out_backprop", "filter_sizes"},

@@ -89,6 +89,9 @@ def test_every_argument_can_be_absent(name: str) -> None:
 def test_client_and_service_infer_the_same_outputs(name: str) -> None:
     operator = OPERATORS[name]
     for sample in REGISTRY_SAMPLES[name]:
+        # An array has the format of its rank, which is never NDHWC.
+        if any(tensor and tensor.format is Format.NDHWC for tensor in sample.tensors.values()):
+            continue
         bare = replace(sample.arguments(), **dict.fromkeys(operator.outputs))
         service = operator.infer_outputs(bare)
         call = plain(CLIENT_CLASSES[name](**sample.arrays(), **client_scalars(sample)))

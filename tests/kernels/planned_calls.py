@@ -18,6 +18,7 @@ from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
 from opserve_kernels.operators.conv_tbc_backward.cases.calls import TbcCall
+from opserve_kernels.operators.convolution.cases.calls import LayerCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
 from opserve_kernels.operators.deconv_grad_filter.cases.calls import DeconvolutionCall
 from opserve_kernels.operators.im2col.cases.calls import UnfoldCall
@@ -185,10 +186,14 @@ _BLOCK_CALLS: Mapping[str, Callable[[BlockCall], Call]] = {
     "conv2d_backprop_input": InputCall,
     "conv2d_backprop_filter": FilterCall,
 }
+_ANY_RANK: Mapping[str, Callable[..., Call]] = {
+    "convolution": LayerCall,
+    "convolution_backward": ConvolutionCall,
+}
 
 
 def _call(operator: str, geometry: Geometry) -> Call:
-    axes = geometry.axes if operator == "convolution_backward" else 2
+    axes = geometry.axes if operator in _ANY_RANK else 2
     kernel, stride, dilation, padding = (
         row[:axes]
         for row in (geometry.kernel, geometry.stride, geometry.dilation, geometry.padding)
@@ -225,26 +230,26 @@ def _call(operator: str, geometry: Geometry) -> Call:
             groups=groups,
         )
         return _BLOCK_CALLS[operator](blocks)
-    assert operator == "convolution_backward", "this function makes a call of each operator"
-    return _convolution(geometry, size)
+    assert operator in _ANY_RANK, "this function makes a call of each operator"
+    return _ANY_RANK[operator](**_convolution(geometry, size))
 
 
-def _convolution(geometry: Geometry, size: Row) -> ConvolutionCall:
-    """Without padding where it is transposed: more might leave nothing of its output."""
+def _convolution(geometry: Geometry, size: Row) -> dict[str, Any]:
+    """Members of a call; without padding where it is transposed, which could leave no output."""
     axes, inner, outer = geometry.axes, geometry.inner, geometry.outer
     padding = geometry.padding[:axes]
     if geometry.transposed:
         inner, outer, padding = outer, inner, (0,) * axes
     channels = geometry.groups * (outer if geometry.transposed else inner)
-    return ConvolutionCall(
-        input=(geometry.batch, channels, *size),
-        weight=(geometry.groups * outer, inner, *geometry.kernel[:axes]),
-        stride=geometry.stride[:axes],
-        padding=padding,
-        dilation=geometry.dilation[:axes],
-        groups=geometry.groups,
-        transposed=geometry.transposed,
-    )
+    return {
+        "input": (geometry.batch, channels, *size),
+        "weight": (geometry.groups * outer, inner, *geometry.kernel[:axes]),
+        "stride": geometry.stride[:axes],
+        "padding": padding,
+        "dilation": geometry.dilation[:axes],
+        "groups": geometry.groups,
+        "transposed": geometry.transposed,
+    }
 
 
 def _case(form: Form, profile: str, *, repeats: bool = False) -> Case | None:

@@ -27,6 +27,7 @@ from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
 from opserve_client.operators.conv_tbc_backward import ConvTbcBackward
+from opserve_client.operators.convolution import Convolution
 from opserve_client.operators.convolution_backward import ConvolutionBackward
 from opserve_client.operators.deconv_grad_filter import DeconvGradFilter
 from opserve_client.operators.im2col import Im2col
@@ -55,6 +56,7 @@ OperatorClass = (
     | type[DeconvGradFilter]
     | type[Im2col]
     | type[ConvTbcBackward]
+    | type[Convolution]
 )
 OPERATORS: Mapping[str, OperatorClass] = {
     "convolution_backward": ConvolutionBackward,
@@ -64,6 +66,7 @@ OPERATORS: Mapping[str, OperatorClass] = {
     "deconv_grad_filter": DeconvGradFilter,
     "im2col": Im2col,
     "conv_tbc_backward": ConvTbcBackward,
+    "convolution": Convolution,
 }
 
 

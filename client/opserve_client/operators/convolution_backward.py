@@ -18,12 +18,13 @@ _CHANNEL_AXES = 2
 
 
 class CubeMathType(IntEnum):
-    """Precision of the cube unit (cubeMathType)."""
+    """Precision of the cube unit (cubeMathType); forward convolutions alone accept the last."""
 
     KEEP_DTYPE = 0
     ALLOW_FP32_DOWN_PRECISION = 1
     USE_FP16 = 2
     USE_HF32 = 3
+    USE_FP32_ADD = 4
 
 
 class ConvolutionBackwardResult(NamedTuple):

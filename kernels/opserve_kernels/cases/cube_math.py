@@ -1,11 +1,12 @@
 """The computation of a case's products, for operators with cube_math_type."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cube_math import Computation, computation_of, promoted, supported_kind
+from opserve_kernels.number_formats import Operands
 from opserve_kernels.tensor import DataType
 
 
@@ -15,6 +16,13 @@ def case_computation(case: Case, operands: Iterable[str]) -> Computation:
     computation = computation_of(case.profile, _promoted(case, operands), kind)
     assert computation is not None
     return computation
+
+
+def case_operands(case: Case, operands: Iterable[str]) -> Mapping[str, Operands]:
+    """The roundings of the named operands of a supported case; empty without any."""
+    names = tuple(operands)
+    rounding = case_computation(case, names).operands
+    return {} if rounding is Operands.AS_GIVEN else dict.fromkeys(names, rounding)
 
 
 def with_supported_kind(case: Case, operands: Iterable[str]) -> Case | None:

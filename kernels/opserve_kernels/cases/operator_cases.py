@@ -35,8 +35,8 @@ def _unchanged(case: Case, _: Collection[str]) -> Mapping[str, Value]:
     return case.arguments
 
 
-def _as_given(_: Case) -> Operands:
-    return Operands.AS_GIVEN
+def _as_given(_: Case) -> Mapping[str, Operands]:
+    return {}
 
 
 def _supports_all(case: Case) -> Case | None:
@@ -84,7 +84,8 @@ class OperatorCases:
         checks_dtypes: Whether every tensor must have a dtype of `support`.
         follows_the_page: Whether a supported call is accepted by default.
         reference_arguments: The arguments of the call of `reference` for some outputs.
-        operands: Rounding of a case's operands before they are multiplied.
+        operands: Roundings of a case's inputs before they are multiplied or added; inputs without
+            one are read as given.
         unrounded: Outputs that sum operands as given.
         projected: Projections of outputs of large calls; None without projections.
         contributing: Numbers of elements of each output that sum products; empty if they are not
@@ -108,7 +109,7 @@ class OperatorCases:
     checks_dtypes: bool = True
     follows_the_page: Callable[[Case], bool] = _always
     reference_arguments: Callable[[Case, Collection[str]], Mapping[str, Value]] = _unchanged
-    operands: Callable[[Case], Operands] = _as_given
+    operands: Callable[[Case], Mapping[str, Operands]] = _as_given
     unrounded: tuple[str, ...] = ()
     projected: Projected | None = None
     contributing: Callable[[Case], Mapping[str, int]] = _none

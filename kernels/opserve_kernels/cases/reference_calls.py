@@ -63,14 +63,17 @@ def reference_calls(
     """
     plain = {name: given[name] for name in case.inputs}
     cases = cases_of(case.operator)
-    rounding = cases.operands(case)
+    roundings = cases.operands(case)
     projections = projections_of(case, seed)
     written = tuple(name for name in case.written if name not in projections)
-    if rounding == Operands.AS_GIVEN:
+    if not roundings:
         rounded, parts = plain, [(written, plain)]
     else:
         profile = PROFILES[case.profile]
-        rounded = {name: rounded_operand(array, rounding, profile) for name, array in plain.items()}
+        rounded = plain | {
+            name: rounded_operand(plain[name], rounding, profile)
+            for name, rounding in roundings.items()
+        }
         parts = [
             (tuple(name for name in written if name not in cases.unrounded), rounded),
             (tuple(name for name in written if name in cases.unrounded), plain),

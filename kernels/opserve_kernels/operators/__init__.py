@@ -12,6 +12,7 @@ OPERATOR_NAMES = (
     "deconv_grad_filter",
     "im2col",
     "conv_tbc_backward",
+    "convolution",
 )
 """The registry, in the order of docs and suites; a name is that of the folder and of the proto."""
 

@@ -33,7 +33,7 @@ class Call:
         operands: "grad_output", "input" and "weight" of a convolution, in plain order, rounded as
             they are multiplied, in the accumulator's dtype; zeros for one that is not given. As
             "bias" grad_output as it is given; as "columns" (N, C, taps ..., positions ...); as
-            "pixels" an image to copy.
+            "pixels" an image to copy; as "added" a value of each channel of the gradient "image".
         gradients: The case's output that each gradient is: "image", "weight", "bias", "fold"; and
             the copy "unfold".
         channels: Of grad_output; those beyond fill a block.
@@ -85,7 +85,9 @@ def _image(call: Call) -> Array:
         else:
             part = _times(taps.swapaxes(-1, -2), small[inside])
             total[outside] = call.kept(total[outside] + part)
-    return total.reshape(call.operands["input"].shape)
+    image = total.reshape(call.operands["input"].shape)
+    added = call.operands.get("added")
+    return image if added is None else image + added.reshape(1, -1, *(1,) * (image.ndim - 2))
 
 
 def _weight(call: Call) -> Array:

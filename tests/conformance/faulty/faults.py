@@ -250,6 +250,23 @@ def _entries_as_times(call: Call) -> Call:
     return _changed(call, **read)
 
 
+def _without_bias(call: Call) -> Call:
+    return replace(call, operands={k: v for k, v in call.operands.items() if k != "added"})
+
+
+def _bias_of_another_channel(call: Call) -> Call:
+    if "added" not in call.operands:
+        return call
+    return _changed(call, added=np.roll(call.operands["added"], 1))
+
+
+def _bias_times_groups(call: Call) -> Call:
+    if "added" not in call.operands:
+        return call
+    added = call.operands["added"]
+    return _changed(call, added=np.tile(added[: added.size // call.groups], call.groups))
+
+
 def _added_padding(call: Call) -> Call:
     return replace(call, padding=tuple(side + 1 for side in call.padding))
 
@@ -395,6 +412,14 @@ FAULTS: Mapping[str, Fault] = {
     "times and entries": _fault(
         "Times of (T, B, C) are read as entries, and entries as times.",
         Kernel(change=_entries_as_times),
+    ),
+    "bias left out": _fault("No bias is added.", Kernel(change=_without_bias)),
+    "bias channels": _fault(
+        "Each channel adds the bias of the channel before it.",
+        Kernel(change=_bias_of_another_channel),
+    ),
+    "bias of groups": _fault(
+        "Every group adds the bias of the first one.", Kernel(change=_bias_times_groups)
     ),
     "strides of views": _fault(
         "Inputs are read as if they were contiguous.", Kernel(read=_read_contiguously)

@@ -12,11 +12,13 @@ from conformance.faulty.correct import Array, Call, Operands, Row
 from kernels.oracles.deconv_grad_filter import numbers_of
 from kernels.oracles.superblocks import BLOCK, dense_shape, extend_of
 from opserve_kernels.cases.case import Case
+from opserve_kernels.tensor import Format
 
 _SPATIAL_2D = 2
 _OUT_OF_BLOCKS = (0, 4, 5, 1, 6, 2, 3)  # superblock, C1, KH, KW, N1, lanes of N and C, of FRACTAL_Z
 _INTO_BLOCKS = (0, 3, 5, 6, 1, 2, 4)
 _TBC_TO_NCL, _NCL_TO_TBC, _TBC_WEIGHT = (1, 2, 0), (2, 0, 1), (2, 1, 0)
+_CHANNELS_LAST = (0, 2, 3, 4, 1)
 _TAPS_LAST, _TAPS_FIRST = (0, 2, 3, 4, 1), (0, 3, 4, 2, 1)  # of (group, ic, oc, taps)
 
 
@@ -106,6 +108,41 @@ def _tbc(case: Case, given: Operands) -> Call:
         dilation=(1,),
         order={"image": _NCL_TO_TBC, "weight": _TBC_WEIGHT},
     )
+
+
+def _layer(case: Case, given: Operands) -> Call:
+    """A forward convolution: the gradient of the input of its transposed counterpart."""
+    arguments = cast("Mapping[str, Any]", case.arguments)
+    stride, padding = arguments["stride"], arguments["padding"]
+    is_by_side = len(padding) > len(stride)
+    plain = {name: _channels_first(case, name, given[name]) for name in ("input", "weight")}
+    output = _channels_first(case, "output", np.zeros(case.tensors["output"].shape))
+    operands = {
+        "grad_output": plain["input"],
+        "weight": plain["weight"],
+        "input": output.astype(plain["input"].dtype),
+    }
+    return Call(
+        case=case,
+        operands=operands | ({"added": given["bias"]} if "bias" in given else {}),
+        gradients={"image": "output"},
+        channels=plain["input"].shape[1],
+        stride=stride,
+        padding=padding[::2] if is_by_side else padding,
+        after=padding[1::2] if is_by_side else padding,
+        dilation=arguments["dilation"],
+        groups=arguments["groups"],
+        transposed=not arguments["transposed"],
+        order={"image": _CHANNELS_LAST} if _is_channels_last(case, "output") else {},
+    )
+
+
+def _is_channels_last(case: Case, name: str) -> bool:
+    return case.tensors[name].format is Format.NDHWC
+
+
+def _channels_first(case: Case, name: str, array: Array) -> Array:
+    return np.moveaxis(array, -1, 1) if _is_channels_last(case, name) else array
 
 
 def _columns(case: Case, given: Operands) -> Call:
@@ -238,6 +275,7 @@ def _dense(fractal: Array, shape: Row) -> Array:
 
 _CALLS: Mapping[str, Callable[[Case, Operands], Call]] = {
     "convolution_backward": _convolution,
+    "convolution": _layer,
     "im2col_backward": _columns,
     "im2col": _pixels,
     "conv2d_backprop_input": _blocks,

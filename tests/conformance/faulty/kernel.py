@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -19,10 +20,13 @@ from opserve_kernels.tensor import DataType
 
 _INCOMING = {"convolution_backward": "grad_output", "conv_tbc_backward": "self"}
 _BLOCKS_INPUT, _COPY = "conv2d_backprop_input", "im2col"
+_FORWARD = ("convolution",)
 Sums = Mapping[str, Array]
 Memory = Mapping[str, Placed]
 _SATURATING = ("ascend910", "ascend310p", "ascend310b", "ascend310")
-_EXACT = "reference"
+_WITHOUT_FLOAT = ("ascend910", "ascend310p")
+_EXACT, _EDGE = "reference", "ascend310b"
+_RANK_3D = 5
 _HF32_TYPES = (1, 3)
 _USE_FP16 = 2
 _FLOAT, _HALF = DataType.FLOAT, DataType.FLOAT16
@@ -105,14 +109,37 @@ def _operands(kernel: Kernel, case: Case, memory: Memory) -> dict[str, Array]:
 
 
 def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
-    if case.operator not in _INCOMING:
+    if case.operator not in {*_INCOMING, *_FORWARD}:
         return values
+    if name == "bias" and case.operator in _FORWARD:
+        is_kept = case.profile == _EXACT or _computed(case) != _HALF or _keeps_bias(case)
+        return values if is_kept else _to_half(case, values)
     if _computed(case) == _HALF and case.tensors[name].dtype != _HALF:
-        return round_to_half(saturate(values) if case.profile in _SATURATING else values)
+        return _to_half(case, values)
     is_hf32 = case.arguments["cube_math_type"] in _HF32_TYPES
     if is_hf32 and case.tensors[name].dtype == _FLOAT and _promoted(case) == _FLOAT:
+        if case.profile == _EDGE:
+            return round_to_hf32(values, mantissa_bits=10)
         return kernel.hf32(values)
     return values
+
+
+def _to_half(case: Case, values: Doubles) -> Doubles:
+    return round_to_half(saturate(values) if case.profile in _SATURATING else values)
+
+
+def _keeps_bias(case: Case) -> bool:
+    """Whether the bias is added in FLOAT though products are computed in FLOAT16."""
+    tensors, given = case.tensors, case.arguments
+    ones = (tensors["weight"].shape[2:], given["stride"], given["dilation"])
+    is_pointwise = (
+        tensors["bias"].dtype == _FLOAT
+        and len(tensors["input"].shape) == _RANK_3D
+        and all(set(cast("tuple[int, ...]", row)) == {1} for row in ones)
+        and not any(cast("tuple[int, ...]", given["padding"]))
+        and given["groups"] == 1
+    )
+    return case.profile == "ascend910b" and bool(given["transposed"] or is_pointwise)
 
 
 def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
@@ -133,6 +160,8 @@ def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
 def _passed(case: Case, name: str) -> list[DataType]:
     if name in {"res_tensor", "dw_data"} or case.operator == _COPY:
         return []
+    if case.operator in _FORWARD:
+        return [_computed(case)]
     if name in {"grad_bias", "out"}:
         return [case.tensors[_INCOMING.get(case.operator, "grad_output")].dtype]
     computed = _computed(case)
@@ -144,12 +173,13 @@ def _passed(case: Case, name: str) -> list[DataType]:
 
 
 def _promoted(case: Case) -> DataType:
-    names = (_INCOMING[case.operator], "input", "weight")
+    incoming = _INCOMING.get(case.operator)
+    names = ("input", "weight") if incoming is None else (incoming, "input", "weight")
     return promoted(*(case.tensors[name].dtype for name in names))
 
 
 def _computed(case: Case) -> DataType:
     dtype = _promoted(case)
-    without_float = case.profile in _SATURATING and dtype == _FLOAT
+    without_float = case.profile in _WITHOUT_FLOAT and dtype == _FLOAT
     is_half = case.arguments["cube_math_type"] == _USE_FP16 or without_float
     return _HALF if is_half else dtype

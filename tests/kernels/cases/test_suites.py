@@ -17,7 +17,7 @@ from opserve_kernels.cases.suites import STANDARD_LIMIT, SUITES
 from opserve_kernels.cases.sums import multiply_adds
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
-from opserve_kernels.operators.convolution_backward.cases.networks import network_layers
+from opserve_kernels.operators.convolution_backward.cases.forms import network_layers
 from opserve_kernels.registry import OPERATORS
 from opserve_kernels.verdict.verdict import Status
 
@@ -31,6 +31,7 @@ IDS = {
         "deconv_grad_filter": (50, "da92a753338f4a8e"),
         "im2col": (33, "c14285739e9e9a3e"),
         "conv_tbc_backward": (51, "71c43161b926e2da"),
+        "convolution": (121, "590695563971435e"),
     },
     "standard": {
         "convolution_backward": (963, "98d66cab7532f407"),
@@ -40,6 +41,7 @@ IDS = {
         "deconv_grad_filter": (306, "f917be71fe910334"),
         "im2col": (307, "3f2ecd08cbe547d3"),
         "conv_tbc_backward": (274, "2aacaeb2e71cc3c8"),
+        "convolution": (758, "e9371ceea4f47bcf"),
     },
 }
 """Of seed 0: how many cases, and a digest of their ids."""

@@ -41,7 +41,9 @@ def plan(arguments: ConvTbcBackward, profile: Profile, options: PlanOptions) -> 
     computation = computation_of(profile.name, call.promoted, call.cube_math_type)
     assert computation is not None
     operands = {
-        name: _operand(call, name, operand_format(call.tensors[name], computation, profile))
+        name: _operand(
+            call, name, operand_format(call.tensors[name], computation.operands, profile)
+        )
         for name in OPERANDS
     }
     # The vendor computes grad_weight in FLOAT and sums grad_bias in self's dtype.

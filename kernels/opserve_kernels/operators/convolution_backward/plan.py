@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from opserve_kernels.convolution import Convolution, Triple
+from opserve_kernels.convolution import Convolution, three
+from opserve_kernels.convolution_operands import (
+    channel_operand,
+    image_operand,
+    weight_operand,
+)
 from opserve_kernels.cube_math import AS_GIVEN
 from opserve_kernels.gradient_plan import plan_gradients, plan_zeros
 from opserve_kernels.gradients import ChannelSums, Gradients, Operand
@@ -45,13 +50,13 @@ def _gradients(call: Call, roundings: Roundings) -> Gradients:
     # Only operands that some result reads are loaded.
     reads_image = to_weight or (to_input and call.transposed)
     reads_output = to_weight or (to_input and not call.transposed)
-    image = _image(call.input, _INPUT, roundings.input)
-    output = _image(call.grad_output, _GRAD_OUTPUT, roundings.grad_output)
+    image = image_operand(call.input, _INPUT, roundings.input)
+    output = image_operand(call.grad_output, _GRAD_OUTPUT, roundings.grad_output)
     # A transposed convolution is the adjoint of a convolution with the same weight: image and
     # output exchange their parts, and its grad_input is a forward convolution.
     if call.transposed:
         image, output = output, image
-    weight = _weight(call.weight, _WEIGHT, call.groups, roundings.weight)
+    weight = weight_operand(call.weight, _WEIGHT, call.groups, roundings.weight)
     grad_input = _grad_input(call, roundings) if to_input else None
     return Gradients(
         convolution=_convolution(call),
@@ -78,12 +83,12 @@ def _zero_results(call: Call, roundings: Roundings) -> list[Operand]:
 
 def _grad_input(call: Call, roundings: Roundings) -> Operand:
     assert call.grad_input is not None
-    return _image(call.grad_input, _GRAD_INPUT, roundings.grad_input)
+    return image_operand(call.grad_input, _GRAD_INPUT, roundings.grad_input)
 
 
 def _grad_weight(call: Call, roundings: Roundings) -> Operand:
     assert call.grad_weight is not None
-    return _weight(call.grad_weight, _GRAD_WEIGHT, call.groups, roundings.grad_weight)
+    return weight_operand(call.grad_weight, _GRAD_WEIGHT, call.groups, roundings.grad_weight)
 
 
 def _sums(call: Call, roundings: Roundings) -> ChannelSums:
@@ -92,44 +97,8 @@ def _sums(call: Call, roundings: Roundings) -> ChannelSums:
     bias = call.grad_bias
     assert bias is not None
     return ChannelSums(
-        image=_image(call.grad_output, _GRAD_OUTPUT, AS_GIVEN),
-        result=Operand(
-            place=_GRAD_BIAS,
-            dtype=bias.dtype,
-            offset=bias.offset,
-            parts=(((bias.shape[0], bias.element_strides[0]),),),
-            number_format=roundings.grad_bias,
-        ),
-    )
-
-
-def _image(tensor: Tensor, place: int, number_format: int) -> Operand:
-    """Channels first: each channel is then contiguous over the batch."""
-    batch, channels, *positions = zip(tensor.shape, tensor.element_strides, strict=True)
-    return Operand(
-        place=place,
-        dtype=tensor.dtype,
-        offset=tensor.offset,
-        parts=((channels,), (batch, *positions)),
-        number_format=number_format,
-    )
-
-
-def _weight(tensor: Tensor, place: int, groups: int, number_format: int) -> Operand:
-    # Dimension 0 has the groups outermost, in plain and in transposed weights.
-    (size, step), channels, *taps = zip(tensor.shape, tensor.element_strides, strict=True)
-    group_size = size // groups
-    return Operand(
-        place=place,
-        dtype=tensor.dtype,
-        offset=tensor.offset,
-        parts=(
-            ((groups, group_size * step),),
-            ((group_size, step),),
-            (channels,),
-            tuple(taps),
-        ),
-        number_format=number_format,
+        image=image_operand(call.grad_output, _GRAD_OUTPUT, AS_GIVEN),
+        result=channel_operand(bias, _GRAD_BIAS, roundings.grad_bias),
     )
 
 
@@ -142,19 +111,13 @@ def _convolution(call: Call) -> Convolution:
         groups=call.groups,
         input_channels=call.weight.shape[1],
         output_channels=call.weight.shape[0] // call.groups,
-        input_size=_three(image.shape[2:], 1),
-        output_size=_three(output.shape[2:], 1),
-        kernel_size=_three(call.weight.shape[2:], 1),
-        stride=_three(call.stride, 1),
-        padding=_three(tuple(before for before, _ in call.sides), 0),
-        dilation=_three(call.dilation, 1),
+        input_size=three(image.shape[2:], 1),
+        output_size=three(output.shape[2:], 1),
+        kernel_size=three(call.weight.shape[2:], 1),
+        stride=three(call.stride, 1),
+        padding=three(tuple(before for before, _ in call.sides), 0),
+        dilation=three(call.dilation, 1),
     )
-
-
-def _three(values: tuple[int, ...], filler: int) -> Triple:
-    # Loops have three spatial dimensions: missing ones come first, with size 1 and no padding.
-    first, second, third = (filler,) * (3 - len(values)) + values
-    return first, second, third
 
 
 def _tensors(arguments: ConvolutionBackward) -> Iterator[tuple[str, Tensor]]:

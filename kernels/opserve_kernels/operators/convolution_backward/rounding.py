@@ -31,9 +31,9 @@ def roundings_of(call: Call, profile: Profile) -> Roundings:
     computation = computation_of(profile.name, call.promoted, call.cube_math_type)
     assert computation is not None
     return Roundings(
-        grad_output=operand_format(call.grad_output, computation, profile),
-        input=operand_format(call.input, computation, profile),
-        weight=operand_format(call.weight, computation, profile),
+        grad_output=operand_format(call.grad_output, computation.operands, profile),
+        input=operand_format(call.input, computation.operands, profile),
+        weight=operand_format(call.weight, computation.operands, profile),
         grad_input=gradient_format(call.grad_input, computation.dtype, profile),
         grad_weight=gradient_format(
             call.grad_weight, _weight_dtype(call, computation, profile), profile

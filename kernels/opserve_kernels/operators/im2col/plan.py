@@ -24,7 +24,13 @@ from opserve_kernels.operators.im2col.schema import PAIR, RANKS, Im2col
 from opserve_kernels.page_rules import PageRules
 from opserve_kernels.profiles import Profile
 from opserve_kernels.records import encode
-from opserve_kernels.rules import check_dtype, check_length, check_range, required
+from opserve_kernels.rules import (
+    check_dtype,
+    check_length,
+    check_page_profile,
+    check_range,
+    required,
+)
 from opserve_kernels.shares import even
 from opserve_kernels.stages import Stage, plan_of
 from opserve_kernels.tensor import DataType, Format, Tensor, check_tensor
@@ -212,7 +218,7 @@ def _check(arguments: Im2col, profile: str, page: PageRules) -> _Call:
     # The source casts to whatever dtype out has; opserve writes the dtypes of self.
     check_dtype("out", call.out, support=SUPPORT, profile=profile)
     with page.rule("ascend910, a product that the page does not list"):
-        _check_page_profile(profile)
+        check_page_profile(profile, SOURCE_ONLY_PROFILE, SUPPORT)
     for name, tensor in (("self", call.image), ("out", call.out)):
         with page.rule("format is not ND"):
             _check_format(name, tensor)
@@ -246,12 +252,6 @@ def _check_columns(call: _Call) -> None:
         raise invalid_argument(
             "out", given=f"shape {list(call.out.shape)}", allowed=f"shape {list(shape)}"
         )
-
-
-def _check_page_profile(profile: str) -> None:
-    if profile == SOURCE_ONLY_PROFILE:
-        others = ", ".join(name for name in SUPPORT if name != profile)
-        raise invalid_argument("profile", given=profile, allowed=others)
 
 
 def _check_format(name: str, tensor: Tensor) -> None:

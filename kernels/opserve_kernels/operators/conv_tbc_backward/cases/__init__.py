@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from opserve_kernels.cases.case import Case, Value
-from opserve_kernels.cases.cube_math import case_computation, with_supported_kind
+from opserve_kernels.cases.cube_math import case_operands, with_supported_kind
 from opserve_kernels.cases.operator_cases import OperatorCases
 from opserve_kernels.number_formats import Operands
 from opserve_kernels.operators.conv_tbc_backward.cases.features import (
@@ -28,8 +28,8 @@ def _supported(case: Case) -> Case | None:
     return with_supported_kind(case, OPERANDS)
 
 
-def _operands(case: Case) -> Operands:
-    return case_computation(case, OPERANDS).operands
+def _operands(case: Case) -> Mapping[str, Operands]:
+    return case_operands(case, OPERANDS)
 
 
 def _reference_arguments(case: Case, _: Collection[str]) -> Mapping[str, Value]:

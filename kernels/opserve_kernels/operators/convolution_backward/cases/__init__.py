@@ -8,8 +8,12 @@ from opserve_kernels.operators.convolution_backward.cases.features import (
     steps_of,
     tried,
 )
-from opserve_kernels.operators.convolution_backward.cases.forms import drawn, forms, rarer_forms
-from opserve_kernels.operators.convolution_backward.cases.networks import network_layers
+from opserve_kernels.operators.convolution_backward.cases.forms import (
+    drawn,
+    forms,
+    network_layers,
+    rarer_forms,
+)
 from opserve_kernels.operators.convolution_backward.cases.projection import (
     CHANNEL_AXES,
     projected_call,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 
 from opserve_kernels.cases.case import Case, Value
-from opserve_kernels.cases.cube_math import case_computation, with_supported_kind
+from opserve_kernels.cases.cube_math import case_operands, with_supported_kind
 from opserve_kernels.number_formats import Operands, promote
 from opserve_kernels.operators.convolution_backward.cases.sums import OPERANDS
 from opserve_kernels.operators.convolution_backward.contract import PROFILE_RULES
@@ -44,9 +44,9 @@ def follows_the_page(case: Case) -> bool:
     )
 
 
-def operands_of(case: Case) -> Operands:
-    """The rounding of a case's operands before they are multiplied."""
-    return case_computation(case, OPERANDS).operands
+def operands_of(case: Case) -> Mapping[str, Operands]:
+    """The roundings of a case's operands before they are multiplied."""
+    return case_operands(case, OPERANDS)
 
 
 def reference_arguments(case: Case, outputs: Collection[str]) -> Mapping[str, Value]:

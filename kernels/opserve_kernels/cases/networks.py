@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from opserve_kernels.cases.calls import Row
-from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
+from opserve_kernels.cases.forms.convolutions import ConvolutionShape
 
 Layer = tuple[int, Row, int, int, int, int]
 """Input channels, spatial size, output channels, and kernel, stride and padding of each axis."""
@@ -122,32 +122,32 @@ _TRANSPOSED: Mapping[str, tuple[Layer, ...]] = {
         (128, (32, 32), 3, 5, 2, 2),
     ),
 }
-_OTHERS: Mapping[str, tuple[ConvolutionCall, ...]] = {
+_OTHERS: Mapping[str, tuple[ConvolutionShape, ...]] = {
     "wav2vec 2.0": (  # positions
-        ConvolutionCall(input=(1, 768, 49), weight=(768, 48, 128), padding=(64,), groups=16),
+        ConvolutionShape(input=(1, 768, 49), weight=(768, 48, 128), padding=(64,), groups=16),
     ),
     "R(2+1)D": (
-        ConvolutionCall(
+        ConvolutionShape(
             input=(1, 3, 16, 112, 112), weight=(45, 3, 1, 7, 7), stride=(1, 2, 2), padding=(0, 3, 3)
         ),
-        ConvolutionCall(input=(1, 45, 16, 56, 56), weight=(64, 45, 3, 1, 1), padding=(1, 0, 0)),
+        ConvolutionShape(input=(1, 45, 16, 56, 56), weight=(64, 45, 3, 1, 1), padding=(1, 0, 0)),
     ),
     "DeepLabv3": (
-        ConvolutionCall(
+        ConvolutionShape(
             input=(1, 2048, 33, 33), weight=(256, 2048, 3, 3), padding=(6, 6), dilation=(6, 6)
         ),
     ),
     "ResNeXt-50": (
-        ConvolutionCall(input=(1, 128, 56, 56), weight=(128, 4, 3, 3), padding=(1, 1), groups=32),
-        ConvolutionCall(input=(1, 1024, 7, 7), weight=(1024, 32, 3, 3), padding=(1, 1), groups=32),
+        ConvolutionShape(input=(1, 128, 56, 56), weight=(128, 4, 3, 3), padding=(1, 1), groups=32),
+        ConvolutionShape(input=(1, 1024, 7, 7), weight=(1024, 32, 3, 3), padding=(1, 1), groups=32),
     ),
     "ViT-B/16": (
-        ConvolutionCall(input=(1, 3, 224, 224), weight=(768, 3, 16, 16), stride=(16, 16)),
+        ConvolutionShape(input=(1, 3, 224, 224), weight=(768, 3, 16, 16), stride=(16, 16)),
     ),
 }
 
 
-def network_layers() -> Iterator[tuple[str, ConvolutionCall]]:
+def network_shapes() -> Iterator[tuple[str, ConvolutionShape]]:
     """Every layer, with the name of its network."""
     tables = ((_PLAIN, _call), (_DEPTHWISE, _depthwise), (_TRANSPOSED, _transposed))
     for table, call_of in tables:
@@ -157,10 +157,10 @@ def network_layers() -> Iterator[tuple[str, ConvolutionCall]]:
         yield from ((network, call) for call in calls)
 
 
-def _call(layer: Layer) -> ConvolutionCall:
+def _call(layer: Layer) -> ConvolutionShape:
     channels, size, outputs, kernel, stride, padding = layer
     axes = len(size)
-    return ConvolutionCall(
+    return ConvolutionShape(
         input=(1, channels, *size),
         weight=(outputs, channels, *(kernel,) * axes),
         stride=(stride,) * axes,
@@ -168,17 +168,17 @@ def _call(layer: Layer) -> ConvolutionCall:
     )
 
 
-def _depthwise(layer: Layer) -> ConvolutionCall:
+def _depthwise(layer: Layer) -> ConvolutionShape:
     call = _call(layer)
     weight = (call.weight[0], 1, *call.weight[2:])
     return replace(call, weight=weight, groups=call.input[1])
 
 
-def _transposed(layer: Layer) -> ConvolutionCall:
+def _transposed(layer: Layer) -> ConvolutionShape:
     """Every output size is the stride times the input's."""
     channels, size, outputs, kernel, stride, padding = layer
     axes = len(size)
-    return ConvolutionCall(
+    return ConvolutionShape(
         input=(1, channels, *size),
         weight=(channels, outputs, *(kernel,) * axes),
         stride=(stride,) * axes,

@@ -1,0 +1,1 @@
+"""Forward convolutions: calls, rules, roundings and plans that their operators share."""

@@ -1,0 +1,129 @@
+"""Rules that forward convolutions share (161002); the operators call them in their own order."""
+
+from collections.abc import Mapping, Sequence
+
+from opserve_kernels.errors import invalid_argument
+from opserve_kernels.forward.call import Call
+from opserve_kernels.forward.sizes import Row
+from opserve_kernels.rules import check_range
+from opserve_kernels.tensor import DataType, Format, Tensor
+
+
+def check_rank(name: str, tensor: Tensor, ranks: Sequence[int]) -> None:
+    """A tensor must have one of these numbers of dimensions."""
+    if tensor.rank not in ranks:
+        allowed = " or ".join(map(str, ranks))
+        raise invalid_argument(
+            name, given=f"shape {list(tensor.shape)}", allowed=f"{allowed} dimensions"
+        )
+
+
+def check_format(name: str, tensor: Tensor, formats: Mapping[int, Sequence[Format]]) -> None:
+    """A tensor must have a format of its number of dimensions."""
+    if tensor.format not in formats[tensor.rank]:
+        raise invalid_argument(
+            name,
+            given=f"format {tensor.format} of a tensor of {tensor.rank} dimensions",
+            allowed=f"format {' or '.join(formats[tensor.rank])}",
+        )
+
+
+def check_bias_size(call: Call) -> None:
+    """The bias must have a value for each channel of the output."""
+    if call.bias is None:
+        return
+    channels = call.steps.channels(call.weight.shape)
+    if call.bias.shape != (channels,):
+        raise invalid_argument(
+            "bias", given=f"shape {list(call.bias.shape)}", allowed=f"shape {[channels]}"
+        )
+
+
+def check_steps(call: Call) -> None:
+    """Taps and steps must be positive, and padding not negative."""
+    if 0 in call.weight.shape[2:]:
+        raise invalid_argument(
+            "weight", given=f"shape {list(call.weight.shape)}", allowed="spatial sizes >= 1"
+        )
+    check_range("stride", call.steps.stride, least=1)
+    check_range("dilation", call.steps.dilation, least=1)
+    # The source compares no padding with 0; a negative one fails later with a runtime error.
+    check_range("padding", call.steps.padding, least=0)
+
+
+def check_kernel_fits(call: Call) -> None:
+    """The padded input must hold the dilated kernel, unless the input is empty."""
+    if call.input.element_count == 0:
+        return
+    steps = call.steps
+    taps = zip(
+        call.input.shape[2:], call.weight.shape[2:], steps.dilation, steps.sides, strict=True
+    )
+    for size, kernel, dilation, sides in taps:
+        dilated_kernel = dilation * (kernel - 1) + 1
+        if size + sum(sides) < dilated_kernel:
+            raise invalid_argument(
+                call.input_name,
+                given=f"size {size} with padding {list(sides)}",
+                allowed=f"at least the {dilated_kernel} positions that the dilated kernel spans",
+            )
+
+
+def check_output(call: Call) -> None:
+    """The output must have the shape that follows, and be empty if input or weight is."""
+    sizes = _truncated_sizes(call)
+    if call.output.shape != sizes:
+        raise invalid_argument(
+            call.output_name,
+            given=f"shape {list(call.output.shape)}",
+            allowed=f"shape {list(sizes)}, which the other arguments give",
+        )
+    # The source computes nothing then, and a bias alone would be missing in the output.
+    if call.is_empty and call.output.element_count:
+        raise invalid_argument(
+            call.output_name,
+            given=f"shape {list(call.output.shape)}",
+            allowed=f"an empty tensor where {call.input_name} or weight is empty",
+        )
+
+
+def check_bias_dtype(call: Call) -> None:
+    """The bias must have the dtype of input and weight."""
+    bias = call.bias
+    if bias is not None and {bias.dtype} != {call.input.dtype, call.weight.dtype}:
+        raise invalid_argument(
+            "bias",
+            given=f"dtype {bias.dtype}",
+            allowed=f"the dtype of {call.input_name} and weight",
+        )
+
+
+def check_bias_format(call: Call) -> None:
+    """A bias has one dimension, for which ND is the only format."""
+    if call.bias is not None and call.bias.format is not Format.ND:
+        raise invalid_argument("bias", given=f"format {call.bias.format}", allowed="format ND")
+
+
+def check_kind_of_dtype(call: Call, kind: int, dtype: DataType) -> None:
+    """A computation in a dtype must not have this cube_math_type."""
+    if call.promoted == dtype and call.cube_math_type == kind:
+        raise invalid_argument(
+            "cube_math_type",
+            given=f"{kind} for a computation in {dtype}",
+            allowed=f"any other value for {dtype}",
+        )
+
+
+def _truncated_sizes(call: Call) -> Row:
+    """Shape of the output, with a division that truncates towards zero, as the source's does."""
+    steps = call.steps
+    sizes = steps.output_sizes(call.input.shape, call.weight.shape)
+    if steps.transposed:
+        return sizes
+    spatial: list[int] = []
+    axes = zip(call.input.shape[2:], call.weight.shape[2:], range(steps.axes), strict=True)
+    for size, kernel, axis in axes:
+        free = size + sum(steps.sides[axis]) - steps.dilation[axis] * (kernel - 1) - 1
+        # Only an empty input may be smaller than the kernel.
+        spatial.append(sizes[2 + axis] if free >= 0 else 1 - (-free // steps.stride[axis]))
+    return (*sizes[:2], *spatial)

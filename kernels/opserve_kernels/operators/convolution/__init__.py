@@ -1,0 +1,1 @@
+"""aclnnConvolution: a convolution in one, two or three dimensions, plain or transposed."""

@@ -1,0 +1,149 @@
+"""The contract of Convolution as data: revision, support by profile, limits."""
+
+from collections.abc import Mapping
+
+from opserve_kernels.forward.bounds import Bound
+from opserve_kernels.forward.sizes import RANK_1D, RANK_2D, RANK_3D
+from opserve_kernels.operator import DocumentedRules, Limit, Support
+from opserve_kernels.tensor import DataType
+
+REVISION = 1
+DOCUMENTED_RULES = DocumentedRules.WARN
+SOURCE_ONLY_PROFILE = "ascend910"
+
+_NARROW = (DataType.FLOAT, DataType.FLOAT16)
+_WIDE = (*_NARROW, DataType.BF16)
+_AS_FLOAT16 = "FLOAT computed as FLOAT16, by cube_math_type 1 or 2"
+SUPPORT: Mapping[str, Support] = {
+    "ascend910b": Support(dtypes=_WIDE),
+    "ascend910": Support(dtypes=_NARROW, source_only=_NARROW, notes=_AS_FLOAT16),
+    "ascend310p": Support(dtypes=_NARROW, notes=_AS_FLOAT16),
+    "ascend310b": Support(dtypes=_WIDE, notes="2-D, not transposed"),
+    "reference": Support(
+        dtypes=(*_WIDE, DataType.DOUBLE),
+        notes="no upper limits; summed in float64 with the bias and rounded once",
+    ),
+}
+
+_A2, _INFERENCE, _EDGE = "ascend910b", "ascend310p", "ascend310b"
+_PAGE_PRODUCTS = (_A2, _INFERENCE, _EDGE)
+_MOST_SIZE, _MOST_GROUPS = 1_000_000, 65535
+_ALL_RANKS = (RANK_1D, RANK_2D, RANK_3D)
+_L, _H_W, _D = slice(-1, None), slice(-2, None), slice(1)
+_1D, _3D, _1D_2D, _2D_3D = (RANK_1D,), (RANK_3D,), (RANK_1D, RANK_2D), (RANK_2D, RANK_3D)
+_KERNEL, _INPUT_SIZE, _STRIDE, _PADDING, _DILATION = 255, 4096, 63, 255, 255
+_KERNEL_3D = 511
+_SIZES = "各个维度的大小应该小于等于1000000"
+
+
+def _bound(  # noqa: PLR0913  # the members of a limit
+    parameter: str,
+    allowed: tuple[int, int],
+    where: str,
+    *profiles: str,
+    ranks: tuple[int, ...] = _ALL_RANKS,
+    values: slice = slice(None),
+    transposed: bool | None = None,
+    sentence: str = "",
+    is_of_cube: bool = False,
+) -> Bound:
+    least, most = allowed
+    kinds = {None: "", True: "transposed is true", False: "transposed is false"}
+    scope = ", ".join(part for part in (where, kinds[transposed]) if part)
+    limit = Limit(parameter=parameter, where=scope, least=least, most=most, profiles=profiles)
+    return Bound(
+        limit=limit,
+        ranks=ranks,
+        values=values,
+        transposed=transposed,
+        sentence=sentence,
+        is_of_cube=is_of_cube,
+    )
+
+
+def _cube(
+    parameter: str, allowed: tuple[int, int], where: str, values: slice, sentence: str = ""
+) -> Bound:
+    """A limit of 3-D calls that are not transposed, on A2."""
+    return _bound(
+        parameter,
+        allowed,
+        where,
+        _A2,
+        ranks=_3D,
+        values=values,
+        transposed=False,
+        sentence=sentence,
+        is_of_cube=True,
+    )
+
+
+_IN_H_W, _IN_D = "H and W in 3-D", "D in 3-D"
+BOUNDS: tuple[Bound, ...] = (
+    _cube("stride", (1, _STRIDE), _IN_H_W, _H_W, "strideH、strideW [1,63]"),
+    _cube("padding", (0, _PADDING), _IN_H_W, _H_W, "paddingH、paddingW [0,255]"),
+    _cube("dilation", (1, _DILATION), _IN_H_W, _H_W, "dilationH、dilationW [1,255]"),
+    _cube("weight", (1, _KERNEL_3D), _IN_H_W, _H_W, "weight H、W [1,511]"),
+    *(
+        _cube(parameter, (least, _MOST_SIZE), _IN_D, _D)
+        for parameter, least in (("stride", 1), ("padding", 0), ("dilation", 1))
+    ),
+    *(
+        _cube(parameter, (0, _MOST_SIZE), "a size in 3-D", slice(None), _SIZES)
+        for parameter in ("input", "weight")
+    ),
+    *(
+        _bound(parameter, (0, _MOST_SIZE), where, *_PAGE_PRODUCTS, sentence=_SIZES)
+        for parameter, where in (("input", "a size"), ("weight", "a size"), ("bias", "its size"))
+    ),
+    _bound(
+        *("weight", (1, _KERNEL), "L in 1-D", _A2),
+        ranks=_1D,
+        values=_L,
+        transposed=True,
+        sentence="transposed=true, 1d: weight L [1,255]",
+    ),
+    _bound(
+        *("weight", (1, _KERNEL), "H and W in 2-D and 3-D", _A2),
+        ranks=_2D_3D,
+        values=_H_W,
+        transposed=True,
+        sentence="transposed=true, 2d、3d: weight H、W [1,255]",
+    ),
+    _bound(
+        *("weight", (1, _KERNEL), "D, H and W", _INFERENCE),
+        ranks=_2D_3D,
+        values=slice(2, None),
+        sentence="Atlas 推理系列产品: weight D、H、W [1,255]",
+    ),
+    _bound(
+        *("input", (1, _INPUT_SIZE), "H and W", _INFERENCE),
+        ranks=_2D_3D,
+        values=_H_W,
+        sentence="Atlas 推理系列产品: input H、W [1,4096]",
+    ),
+    _bound(
+        *("stride", (1, _STRIDE), _IN_H_W, _A2, _INFERENCE),
+        ranks=_3D,
+        values=_H_W,
+        transposed=True,
+        sentence="3d: strideH、strideW [1,63]",
+    ),
+    _bound(
+        *("padding", (0, _PADDING), "in 1-D and 2-D", *_PAGE_PRODUCTS),
+        ranks=_1D_2D,
+        transposed=False,
+        sentence="1d、2d: padding [0,255]",
+    ),
+    _bound(
+        *("dilation", (1, _DILATION), "", _A2, _INFERENCE),
+        transposed=True,
+        sentence="transposed=true: dilation [1,255]",
+    ),
+    _bound(
+        *("groups", (1, _MOST_GROUPS), "", *_PAGE_PRODUCTS),
+        sentence="groups [1,65535]",
+    ),
+)
+CUBE_MATH_TYPES = Limit(parameter="cube_math_type", least=0, most=4)
+LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(bound.limit for bound in BOUNDS))
