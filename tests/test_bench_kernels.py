@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.kernels import goals, measuring, peak, report, subject
-from benchmarks.kernels.arrays import convolution_arrays, fold_columns, relative_error
+from benchmarks.kernels.arrays import convolution_arrays, fold_columns, relative_error, unfold_image
 from benchmarks.kernels.draw import COUNT, random_shapes
 from benchmarks.kernels.goals import Goal, goals_of, write_goals
 from benchmarks.kernels.lines import Line, Part, Suite
@@ -227,6 +227,19 @@ def test_a_fold_of_ours_adds_the_columns_of_its_shape() -> None:
     assert np.abs(found - padded[:, 1:-1, 1:-1]).max() <= 4 * 2.0**-24 * 4 * np.abs(columns).max()
 
 
+def test_an_unfold_of_ours_copies_the_pixels_of_its_shape() -> None:
+    shape = FoldShape(
+        name="f", batch=1, channels=2, size=(5, 4), kernel=2, stride=2, padding=1, dilation=2
+    )
+    image = unfold_image(shape)
+    padded = np.pad(image[0], ((0, 0), (1, 1), (1, 1)))
+    columns = np.zeros((2, 2, 2, 3, 2), np.float32)
+    for down, right, y, x in np.ndindex(2, 2, 3, 2):
+        columns[:, down, right, y, x] = padded[:, y * 2 + down * 2, x * 2 + right * 2]
+    found = subject.unfold_call(shape, image).arrays()["out"]
+    np.testing.assert_array_equal(found, columns.reshape(1, 8, 6))
+
+
 def test_results_of_a_call_are_new_with_every_run() -> None:
     shape = convolution("small", "b1 c2 o2 i4 k3")
     call = subject.gradients_call(shape, convolution_arrays(shape, DataType.FLOAT), DTYPES[0], ALL)
@@ -329,7 +342,7 @@ def test_an_unmeasured_goal_is_not_met_and_states_why() -> None:
     found = goals_of([a_line()])
     assert all(goal.reason and not goal.met for goal in found if goal.value is None)
     assert goal_named(found, "2 threads").value is None
-    assert goal_named(found, "fold").value is None
+    assert goal_named(found, "unfold").value is None
 
 
 def test_rows_with_winograd_have_a_separate_goal() -> None:

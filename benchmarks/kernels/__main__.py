@@ -17,6 +17,7 @@ from benchmarks.kernels.comparisons import (
     compare_gradients,
     compare_in_depth,
     compare_on_threads,
+    compare_unfolds,
 )
 from benchmarks.kernels.draw import SEED, random_shapes
 from benchmarks.kernels.goals import goals_of, write_goals
@@ -72,6 +73,7 @@ def _comparisons(seed: int, names: Sequence[str] | None) -> list[Comparison]:
             for shape in shapes
         ),
         *((shape.name, partial(compare_folds, shape)) for shape in FOLDS),
+        *((shape.name, partial(compare_unfolds, shape)) for shape in FOLDS),
         *((shape.name, partial(compare_filters, shape)) for shape in FILTERS),
         *((shape.name, partial(compare_on_threads, shape)) for shape in THREADED),
     ]

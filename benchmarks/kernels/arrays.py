@@ -31,6 +31,11 @@ def fold_columns(shape: FoldShape) -> Array:
     return _normal(shape.name, shape.columns_shape, DataType.FLOAT)
 
 
+def unfold_image(shape: FoldShape) -> Array:
+    """Returns the images to unfold."""
+    return _normal(shape.name, shape.image_shape, DataType.FLOAT)
+
+
 def aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
     """Returns uninitialised memory with the alignment of a device's buffers."""
     memory = np.empty(size_bytes + _ALIGNMENT, np.uint8)

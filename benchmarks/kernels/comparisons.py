@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.kernels import peer, subject
-from benchmarks.kernels.arrays import Array, convolution_arrays, fold_columns, relative_error
+from benchmarks.kernels.arrays import (
+    Array,
+    convolution_arrays,
+    fold_columns,
+    relative_error,
+    unfold_image,
+)
 from benchmarks.kernels.lines import THREADS, Line, Part, Suite
 from benchmarks.kernels.measuring import Samples, by_turns, faster, least_by_turns, ratio
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
@@ -112,6 +118,21 @@ def compare_folds(shape: FoldShape, rounds: int) -> Line:
         found={"out": peer.as_float64(theirs())},
     )
     return _line(Suite.FOLD, shape, contest, _both(contest, rounds), {})
+
+
+def compare_unfolds(shape: FoldShape, rounds: int) -> Line:
+    """Compares the unfolding of images to columns, which is exact on both sides."""
+    image = unfold_image(shape)
+    theirs = peer.unfold_peer(shape, image)
+    columns = peer.as_float64(theirs())
+    contest = _Contest(
+        ours=subject.unfold_call(shape, image),
+        theirs=theirs,
+        work=shape.size_bytes,
+        exact={"out": columns},
+        found={"out": columns},
+    )
+    return _line(Suite.UNFOLD, shape, contest, _both(contest, rounds), {})
 
 
 def _gradients(

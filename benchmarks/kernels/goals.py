@@ -17,6 +17,7 @@ TARGETS: Mapping[Suite, float] = {
     Suite.FLOAT16: 5.0,
     Suite.BFLOAT16: 5.0,
     Suite.FOLD: 3.5,
+    Suite.UNFOLD: 3.0,
     Suite.FILTER: 1.8,
     Suite.THREADS: 1.8,
 }
@@ -67,6 +68,7 @@ def goals_of(lines: Sequence[Line]) -> list[Goal]:
         _mean("FLOAT16, all gradients, geomean", lines, Suite.FLOAT16),
         _mean("BF16, all gradients, geomean", lines, Suite.BFLOAT16),
         _mean("fold, geomean", lines, Suite.FOLD),
+        _mean("unfold, geomean", lines, Suite.UNFOLD),
         _mean("filter gradient, geomean over channels last", lines, Suite.FILTER),
         _mean("2 threads, all gradients, geomean", lines, Suite.THREADS),
         *_errors(lines),

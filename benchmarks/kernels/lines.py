@@ -19,8 +19,13 @@ class Suite(StrEnum):
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"
     FOLD = "fold"
+    UNFOLD = "unfold"
     FILTER = "filter gradient"
     THREADS = "two threads"
+
+
+MOVED = frozenset((Suite.FOLD, Suite.UNFOLD))
+"""Suites whose work is moved bytes."""
 
 
 class Part(StrEnum):
@@ -41,7 +46,8 @@ class Line:
         shape: Name of the shape.
         text: Sizes of the shape.
         algorithm: Algorithm that the plan chose.
-        work: Operations of the whole call; for a fold, the least number of moved bytes.
+        work: Operations of the whole call; for a fold or unfold, the least number of
+            moved bytes.
         ours_s: Seconds of opserve's call with all gradients.
         theirs_s: Seconds of PyTorch's call.
         ratios: PyTorch's seconds over opserve's.

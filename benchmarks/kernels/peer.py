@@ -64,14 +64,23 @@ def as_float64(tensor: Tensor) -> Array:
 
 def fold_peer(shape: FoldShape, columns: Array) -> Peer:
     """Returns a call of col2im, as in torch.nn.functional.fold."""
-    pairs = [(value,) * 2 for value in (shape.kernel, shape.dilation, shape.padding, shape.stride)]
     tensor = _tensor(columns)
-    return lambda: _torch.ops.aten.col2im(tensor, shape.size, *pairs)
+    return lambda: _torch.ops.aten.col2im(tensor, shape.size, *_pairs(shape))
+
+
+def unfold_peer(shape: FoldShape, image: Array) -> Peer:
+    """Returns a call of im2col, as in torch.nn.functional.unfold."""
+    tensor = _tensor(image)
+    return lambda: _torch.ops.aten.im2col(tensor, *_pairs(shape))
 
 
 def exact_fold(shape: FoldShape, columns: Array) -> Array:
     """Returns the images of the same columns in float64."""
     return as_float64(fold_peer(shape, columns.astype(np.float64))())
+
+
+def _pairs(shape: FoldShape) -> list[tuple[int, int]]:
+    return [(value,) * 2 for value in (shape.kernel, shape.dilation, shape.padding, shape.stride)]
 
 
 _OPERANDS = ("grad_output", "input", "weight")

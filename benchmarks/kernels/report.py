@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks.kernels.goals import Goal
-from benchmarks.kernels.lines import THREADS, Line, Part, Suite
+from benchmarks.kernels.lines import MOVED, THREADS, Line, Part, Suite
 from benchmarks.kernels.measuring import geomean
 from benchmarks.report import OUT, console
 
@@ -19,6 +19,7 @@ _TITLES = {
     Suite.FLOAT16: "FLOAT16, one image",
     Suite.BFLOAT16: "BF16, one image",
     Suite.FOLD: "folds: im2col_backward | col2im",
+    Suite.UNFOLD: "unfolds: im2col | im2col",
     Suite.THREADS: "convolutions of networks, fp32, two threads: least of the rounds by the clock",
     Suite.FILTER: "filter gradients with channels last: deconv_grad_filter | convolution_backward",
 }
@@ -83,7 +84,7 @@ def write_lines(lines: Sequence[Line], setting: Setting) -> Path:
 
 def _table(suite: Suite, lines: Sequence[Line], setting: Setting) -> Table:
     parts = [part for part in Part if part in lines[0].ratios]
-    unit = "GB/s" if suite == Suite.FOLD else "GF/s"
+    unit = "GB/s" if suite in MOVED else "GF/s"
     table = Table(title=_TITLES[suite])
     table.add_column("shape", no_wrap=True)
     table.add_column("algorithm")
@@ -92,7 +93,7 @@ def _table(suite: Suite, lines: Sequence[Line], setting: Setting) -> Table:
         f"theirs, {unit}",
         *(part.value.replace("_", " ") for part in parts),
     ]
-    if suite != Suite.FOLD:
+    if suite not in MOVED:
         numbers += ["% of peak", "theirs"]
     for name in (*numbers, "error", "theirs"):
         table.add_column(name, justify="right")
@@ -108,7 +109,7 @@ def _table(suite: Suite, lines: Sequence[Line], setting: Setting) -> Table:
 def _numbers(line: Line, parts: Sequence[Part], setting: Setting) -> list[str]:
     cells = [f"{rate:.1f}" for rate in (line.ours_rate, line.their_rate)]
     cells += [_coloured(line.ratios[part].value) for part in parts]
-    if line.suite != Suite.FOLD:
+    if line.suite not in MOVED:
         cells += [f"{100 * share:.0f}" for share in shares_of_peak(line, setting)]
     return [*cells, f"{line.error:.0e}", f"{line.their_error:.0e}"]
 
@@ -148,7 +149,7 @@ def _row(line: Line, setting: Setting) -> dict[str, object]:
             f"{part.value}_low": found.low,
             f"{part.value}_high": found.high,
         }
-    if line.suite != Suite.FOLD:
+    if line.suite not in MOVED:
         shares = shares_of_peak(line, setting)
         row |= dict(zip(("share_of_peak", "their_share_of_peak"), shares, strict=True))
     return row

@@ -15,6 +15,7 @@ from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
+from opserve_kernels.operators.im2col.schema import Im2col
 from opserve_kernels.operators.im2col_backward.schema import Im2colBackward
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.registry import OPERATORS
@@ -124,6 +125,18 @@ def fold_call(shape: FoldShape, columns: Array) -> Call:
         stride=(shape.stride,) * 2,
     )
     return _prepared("im2col_backward", "ascend910b", arguments, {"grad_output": columns})
+
+
+def unfold_call(shape: FoldShape, image: Array) -> Call:
+    """Plans im2col."""
+    arguments = Im2col(
+        self=Tensor(shape=shape.image_shape, dtype=DataType.FLOAT),
+        kernel_size=(shape.kernel,) * 2,
+        dilation=(shape.dilation,) * 2,
+        padding=(shape.padding,) * 2,
+        stride=(shape.stride,) * 2,
+    )
+    return _prepared("im2col", "ascend910b", arguments, {"self": image})
 
 
 def filter_call(shape: ConvolutionShape, arrays: Mapping[str, Array]) -> Call:

@@ -20,6 +20,7 @@ from opserve_kernels.algorithms.codegen.vectors import (
     integer,
     loop,
     prefetch,
+    size_bytes_of,
 )
 
 _UNROLLED = 4  # values that are copied one by one between two branches
@@ -28,19 +29,17 @@ Body = Callable[[Value, int], None]
 """Emits the work on this many values, from a given index."""
 
 
-def copy_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
-    """Numbers: target = source; a -0 becomes 0."""
+def copy_rows_tile(width: int, *, exact: bool = False) -> Any:  # noqa: ANN401  # numba's
+    """Numbers: target = source; a -0 becomes 0 unless the copy is exact."""
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         def row(source: Value, target: Value) -> None:
             def body(i: Value, lanes: int) -> None:
-                # Adding 0 turns -0 into 0: in the workspace, -0 marks padding
-                # (opserve_kernels.sums).
-                vectors = Vectors(builder, lanes)
-                value = vectors.add(vectors.load(ahead(builder, source, i)), vectors.zero())
-                vectors.store(value, ahead(builder, target, i))
+                vectors = _vectors(builder, lanes, read, exact=exact)
+                value = vectors.load(ahead(builder, source, i))
+                vectors.store(_kept(vectors, value, exact=exact), ahead(builder, target, i))
 
-            _cover(builder, numbers[_COUNT], width, body)
+            _cover(builder, numbers[_COUNT], _lanes(width, read), body)
 
         _each_row(builder, (read, written), numbers, row)
 
@@ -76,23 +75,23 @@ def add_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
     return function_of_two(emit)
 
 
-def step_rows_tile() -> Any:  # noqa: ANN401  # numba's
+def step_rows_tile(*, exact: bool = False) -> Any:  # noqa: ANN401  # numba's
     """Numbers, source_step, target_step: target[i * target_step] = source[i * source_step].
 
-    A -0 becomes 0.
+    A -0 becomes 0 unless the copy is exact.
     """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         steps = numbers[_COUNT + 1 :]
-        scalars = Vectors(builder, 1)
+        scalars = _vectors(builder, 1, read, exact=exact)
 
         def row(source: Value, target: Value) -> None:
             def body(i: Value, lanes: int) -> None:
                 for lane in range(lanes):
                     place = builder.add(i, integer(lane))
                     from_, to = (builder.mul(place, step) for step in steps)
-                    value = scalars.add(scalars.load(ahead(builder, source, from_)), scalars.zero())
-                    scalars.store(value, ahead(builder, target, to))
+                    value = scalars.load(ahead(builder, source, from_))
+                    scalars.store(_kept(scalars, value, exact=exact), ahead(builder, target, to))
 
             _cover_once(builder, numbers[_COUNT], _UNROLLED, body)
 
@@ -101,17 +100,39 @@ def step_rows_tile() -> Any:  # noqa: ANN401  # numba's
     return function_of_two(emit)
 
 
-def split_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
+def take_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
+    """Numbers, source_step: target[i] = source[i * source_step], every bit kept."""
+
+    def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
+        step = numbers[_COUNT + 1]
+        steps = [builder.mul(integer(lane), step) for lane in range(_lanes(width, read))]
+
+        def row(source: Value, target: Value) -> None:
+            def body(i: Value, lanes: int) -> None:
+                # One load for each value, but one store for all of them.
+                vectors = _vectors(builder, lanes, read, exact=True)
+                first = ahead(builder, source, builder.mul(i, step))
+                places = [ahead(builder, first, behind) for behind in steps[:lanes]]
+                vectors.store(vectors.gathered(places), ahead(builder, target, i))
+
+            _cover(builder, numbers[_COUNT], _lanes(width, read), body)
+
+        _each_row(builder, (read, written), numbers, row)
+
+    return function_of_two(emit)
+
+
+def split_rows_tile(width: int, *, exact: bool = False) -> Any:  # noqa: ANN401  # numba's
     """Numbers: target[i] = source[2 i].
 
-    A -0 becomes 0. Of a row, source[0] .. source[2 * count - 2] are read.
+    A -0 becomes 0 unless the copy is exact. Of a row, source[0] .. source[2 * count - 2] are read.
     """
 
     def emit(builder: Value, read: Value, written: Value, numbers: Sequence[Value]) -> None:
         def row(source: Value, target: Value) -> None:
             def body(i: Value, lanes: int) -> None:
                 # A stride of 2, the usual one, takes two whole loads and a shuffle for each vector.
-                vectors = Vectors(builder, lanes)
+                vectors = _vectors(builder, lanes, read, exact=exact)
                 first = ahead(builder, source, builder.shl(i, integer(1)))
                 value = vectors.load(first)
                 # Two loads hold the values 0 .. 2 * lanes - 2. The second one overlaps the first by
@@ -120,9 +141,9 @@ def split_rows_tile(width: int) -> Any:  # noqa: ANN401  # numba's
                     later = vectors.load(ahead(builder, first, integer(lanes - 1)))
                     even = range(0, lanes, 2)
                     value = _choose(builder, value, later, [*even, *(lanes + 1 + j for j in even)])
-                vectors.store(vectors.add(value, vectors.zero()), ahead(builder, target, i))
+                vectors.store(_kept(vectors, value, exact=exact), ahead(builder, target, i))
 
-            _cover(builder, numbers[_COUNT], width, body)
+            _cover(builder, numbers[_COUNT], _lanes(width, read), body)
 
         _each_row(builder, (read, written), numbers, row)
 
@@ -156,6 +177,23 @@ def join_rows_tile(phases: int, width: int) -> Any:  # noqa: ANN401  # numba's
         _each_row(builder, (read, written), numbers, row)
 
     return function_of_two(emit)
+
+
+def _lanes(width: int, read: Value) -> int:
+    """Lanes of an array's elements in a vector of `width` float32."""
+    return width * size_bytes_of(ir.FloatType()) // size_bytes_of(read.type.pointee)
+
+
+def _vectors(builder: Value, lanes: int, read: Value, *, exact: bool) -> Vectors:
+    """Vectors of an array's elements, which exact copies move as integers."""
+    if not exact:
+        return Vectors(builder, lanes)
+    return Vectors(builder, lanes, ir.IntType(8 * size_bytes_of(read.type.pointee)))
+
+
+def _kept(vectors: Vectors, value: Value, *, exact: bool) -> Value:
+    # Adding 0 turns -0 into 0: in the workspace, -0 marks padding (opserve_kernels.sums).
+    return value if exact else vectors.add(value, vectors.zero())
 
 
 def _joined(lanes: Vectors, rows: Sequence[Value]) -> list[Value]:

@@ -40,17 +40,19 @@ _UPPER_HALF = 0xFFFF0000
 
 
 class Vectors:
-    """Emits code for vectors of `width` float32 lanes.
+    """Emits code for vectors of `width` lanes, float32 unless another type is given.
 
     Attributes:
         builder: The builder that receives the code.
         width: Lanes.
     """
 
-    def __init__(self, builder: Value, width: int) -> None:
+    def __init__(self, builder: Value, width: int, lane: Value = _FLOAT) -> None:
         self.builder = builder
         self.width = width
-        self._type = ir.VectorType(_FLOAT, width)
+        self._type = ir.VectorType(lane, width)
+        # Vectors are read and written at any element.
+        self._alignment = size_bytes_of(lane)
 
     def zero(self) -> Value:
         """Zero in every lane."""
@@ -60,8 +62,17 @@ class Vectors:
         """The lanes that start at a place."""
         pointer = self.builder.bitcast(place, self._type.as_pointer())
         loaded = self.builder.load(pointer)
-        loaded.align = _FLOAT_ALIGNMENT
+        loaded.align = self._alignment
         return loaded
+
+    def gathered(self, places: Sequence[Value]) -> Value:
+        """One lane from each place."""
+        vector = ir.Constant(self._type, _UNDEFINED)
+        for number, place in enumerate(places):
+            pointer = self.builder.bitcast(place, self._type.element.as_pointer())
+            lane = self.builder.load(pointer)
+            vector = self.builder.insert_element(vector, lane, _int32(number))
+        return vector
 
     def load_as(self, place: Value, like: Value) -> Value:
         """As many lanes as another vector has, from a place on."""
@@ -73,7 +84,7 @@ class Vectors:
     def store(self, value: Value, place: Value) -> None:
         """The reverse of load."""
         pointer = self.builder.bitcast(place, value.type.as_pointer())
-        self.builder.store(value, pointer).align = _FLOAT_ALIGNMENT
+        self.builder.store(value, pointer).align = self._alignment
 
     def copy_masked(
         self, source: Value, target: Value, count: Value, *, change: Callable[[Value], Value]
@@ -235,6 +246,11 @@ class Vectors:
     def _choose(self, left: Value, right: Value, lanes: Sequence[int]) -> Value:
         mask = ir.Constant(ir.VectorType(_INT32, len(lanes)), list(lanes))
         return self.builder.shuffle_vector(left, right, mask)
+
+
+def size_bytes_of(lane: Value) -> int:
+    """Bytes of a lane: an integer of any width, or a float32."""
+    return lane.width // 8 if isinstance(lane, ir.IntType) else _FLOAT_ALIGNMENT
 
 
 def integer(value: int) -> Value:

@@ -15,6 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.codegen.row_tiles import (
+    copy_rows_tile,
+    split_rows_tile,
+    step_rows_tile,
+    take_rows_tile,
+)
+from opserve_kernels.algorithms.host import LANES, VARIANT
 from opserve_kernels.loops import compiled, entry, reading
 from opserve_kernels.number_formats import BF16, FLOAT, FLOAT16
 from opserve_kernels.operators.im2col.plan import OUT, SELF, GatherStage
@@ -33,50 +40,60 @@ first position of the range, its length, and its place in the target."""
 Grid = tuple[int, int, int, int, int, int, int, int]
 """Rows and columns of the image, strides of blocks, positions across, distances of rows and columns
 of the image, and of elements of the target."""
+Part = tuple[int, int, int, int]
+"""A row of out, first position of a range, its length, and its place in the workspace."""
 
+_PAIR = 2
+# Lines begin anywhere, and vectors of 64 bytes would cross a cache line at almost every place.
+_WIDTH = 1 if VARIANT.plain else min(LANES, 8)
+_copy = copy_rows_tile(_WIDTH, exact=True)
+_split = split_rows_tile(_WIDTH, exact=True)
+_take = take_rows_tile(_WIDTH)
+_step = step_rows_tile(exact=True)
 _as_gather = reading(GatherStage)
+_BLOCK = 1 << 12  # pixels of a block of lines: half of the first-level cache
 
 
 def _row_moved(source: Patterns, target: Patterns, row: Row, grid: Grid) -> None:
-    """Copies a range of the positions of one row of out, line by line of the image."""
+    """Copies a range of the positions of one row of out: whole lines together, parts alone."""
     plane, top, left, first, count, place = row
     high, wide, down, across, places, line_step, pixel_step, pitch = grid
-    step = across * pixel_step
     # Positions begin .. end-1 of a line are inside the image, the others in the padding.
     begin = min(places, max(0, -(left // across)))
     end = max(begin, min(places, (wide - 1 - left) // across + 1))
     i, j = first // places, first % places
     while count > 0:
         line = min(places - j, count)
+        lines = count // places if line == places else 1
         h = top + i * down
-        inside = 0 <= h < high
-        from_ = min(max(begin - j, 0), line) if inside else line
-        to = min(max(end - j, from_), line) if inside else line
-        start = plane + h * line_step + (left + (j + from_) * across) * pixel_step
-        length = to - from_
-        if pitch == 1:
-            run = target[place : place + line]
-            for k in range(from_):
-                run[k] = 0
-            middle = run[from_:to]
-            if step == 1 and length > 0:
-                pixels = source[start : start + length]
-                for k in range(length):
-                    middle[k] = pixels[k]
-            elif length > 0:
-                pixels = source[start:]
-                for k in range(length):
-                    middle[k] = pixels[k * step]
-            for k in range(to, line):
-                run[k] = 0
+        # So are the lines above .. below-1.
+        above = min(lines, max(0, -(h // down)))
+        below = max(above, min(lines, (high - 1 - h) // down + 1))
+        from_ = min(max(begin - j, 0), line)
+        to = min(max(end - j, from_), line)
+        # Zeros everywhere cost less than zeros around each line.
+        if (above, below, from_, to) != (0, lines, 0, line):
+            if pitch == 1:
+                target[place : place + lines * line] = 0
+            else:
+                for k in range(lines * line):
+                    target[place + k * pitch] = 0
+        pixel = plane + (h + above * down) * line_step + (left + (j + from_) * across) * pixel_step
+        to_place = place + (above * line + from_) * pitch
+        sizes = (1, below - above, to - from_)
+        numbers = (pixel, 0, down * line_step, to_place, 0, line * pitch, *sizes)
+        step = across * pixel_step
+        if step == 1 and pitch == 1:
+            _copy(source, target, numbers)
+        elif step == _PAIR and pitch == 1:
+            _split(source, target, numbers)
+        elif pitch == 1:
+            _take(source, target, (*numbers, step))
         else:
-            for k in range(line):
-                target[place + k * pitch] = 0
-            for k in range(length):
-                target[place + (from_ + k) * pitch] = source[start + k * step]
-        place += line * pitch
-        count -= line
-        i, j = i + 1, 0
+            _step(source, target, (*numbers, step, pitch))
+        place += lines * line * pitch
+        count -= lines * line
+        i, j = i + lines, 0
 
 
 _NUMBERS = "UniTuple(int64, 6), UniTuple(int64, 8)"
@@ -89,6 +106,38 @@ _move_floats: Callable[[Floats, Floats, Row, Grid], None] = compiled(
 
 
 @compiled()
+def _move(  # both widths of both buffers, and the range
+    stage: GatherStage,
+    floats: Floats,
+    halves: Halves,
+    target_floats: Floats,
+    target_halves: Halves,
+    part: Part,
+) -> None:
+    """Copies a range of one row of out to out itself, or to the workspace."""
+    row, position, count, place = part
+    shape, steps, pitch = stage.shape, stage.result_steps, 1
+    taps = shape.kernel[0] * shape.kernel[1]
+    entry_, inner = row // (stage.channels * taps), row % (stage.channels * taps)
+    channel, tap = inner // taps, inner % taps
+    top = tap // shape.kernel[1] * shape.dilation[0] - shape.padding[0]
+    left = tap % shape.kernel[1] * shape.dilation[1] - shape.padding[1]
+    plane = stage.source_offset + entry_ * stage.source_steps[0] + channel * stage.source_steps[1]
+    if stage.copies:
+        pitch = steps[2]
+        place = stage.result_offset + entry_ * steps[0] + inner * steps[1] + position * pitch
+    numbers = (plane, top, left, position, count, place)
+    grid = (
+        *(shape.size[0], shape.size[1], shape.stride[0], shape.stride[1], shape.positions[1]),
+        *(stage.source_steps[2], stage.source_steps[3], pitch),
+    )
+    if stage.element_type == FLOAT:
+        _move_floats(floats, target_floats, numbers, grid)
+    else:
+        _move_halves(halves, target_halves, numbers, grid)
+
+
+@compiled()
 def _gather(  # both widths of both buffers, and the range
     stage: GatherStage,
     floats: Floats,
@@ -98,36 +147,25 @@ def _gather(  # both widths of both buffers, and the range
     first: int,
     last: int,
 ) -> None:
-    """Copies elements first .. last-1 of out to out itself, or to the workspace."""
-    shape, steps = stage.shape, stage.result_steps
-    kernel_rows, kernel_columns = shape.kernel[0], shape.kernel[1]
-    taps = kernel_rows * kernel_columns
-    rows, length = stage.channels * taps, shape.positions[0] * shape.positions[1]
-    pitch = steps[2] if stage.copies else 1
-    grid = (
-        *(shape.size[0], shape.size[1], shape.stride[0], shape.stride[1], shape.positions[1]),
-        *(stage.source_steps[2], stage.source_steps[3], pitch),
-    )
-    element = first
+    """Copies elements first .. last-1 of out."""
+    shape, element = stage.shape, first
+    length = shape.positions[0] * shape.positions[1]
     while element < last:
         row, position = element // length, element % length
-        count = min(length - position, last - element)
-        entry_, inner = row // rows, row % rows
-        channel, tap = inner // taps, inner % taps
-        top = tap // kernel_columns * shape.dilation[0] - shape.padding[0]
-        left = tap % kernel_columns * shape.dilation[1] - shape.padding[1]
-        plane = (
-            stage.source_offset + entry_ * stage.source_steps[0] + channel * stage.source_steps[1]
-        )
-        place = element - first
-        if stage.copies:
-            place = stage.result_offset + entry_ * steps[0] + inner * steps[1] + position * pitch
-        numbers = (plane, top, left, position, count, place)
-        if stage.element_type == FLOAT:
-            _move_floats(floats, target_floats, numbers, grid)
-        else:
-            _move_halves(halves, target_halves, numbers, grid)
-        element += count
+        count, rows = min(length - position, last - element), 1
+        block = count
+        # Rows of one row of taps read the same lines of the image. They are written in turn, a
+        # block of lines at a time, which stays in the cache.
+        if count == length:
+            rows = min((last - element) // length, shape.kernel[1] - row % shape.kernel[1])
+            block = max(1, _BLOCK // shape.size[1]) * shape.positions[1]
+        for begin in range(0, count, block):
+            size = min(block, count - begin)
+            for i in range(rows):
+                place = element - first + i * length + begin
+                part = (row + i, position + begin, size, place)
+                _move(stage, floats, halves, target_floats, target_halves, part)
+        element += count * rows
 
 
 @compiled("void(int64, uint16[::1], float32[::1])")
