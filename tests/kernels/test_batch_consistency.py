@@ -19,8 +19,18 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
     "convolution_backward": ("grad_output", "input", "grad_input"),
     "im2col_backward": ("grad_output", "out"),
     "conv2d_backprop_input": ("out_backprop", "res_tensor"),
+    "im2col": ("self", "out"),
+    "conv_tbc_backward": ("self", "input", "grad_input"),
 }
-"""Tensors whose first dimension is the batch; the last is the result."""
+"""Tensors with a dimension of the batch; the last is the result."""
+BATCH_AXES = {"conv_tbc_backward": 1}
+"""Where the batch is not the first dimension."""
+RANKS = {"im2col_backward": 3, "im2col": 4}
+"""Dimensions of the first tensor where it may have one less, without a batch."""
+
+
+def axis_of(sample: Sample) -> int:
+    return BATCH_AXES.get(sample.operator, 0)
 
 
 def tensors_of(sample: Sample) -> dict[str, TensorSample]:
@@ -28,8 +38,10 @@ def tensors_of(sample: Sample) -> dict[str, TensorSample]:
     found = {name: sample.tensors[name] for name in ENTRIES.get(sample.operator, ())}
     tensors = {name: tensor for name, tensor in found.items() if tensor is not None}
     mask = sample.scalars.get("output_mask", (True,))
-    has_batch = sample.operator != "im2col_backward" or len(tensors["grad_output"].shape) == 3
-    shapes = {tensor.shape[0] for tensor in tensors.values()}
+    ranks = [len(tensor.shape) for tensor in tensors.values()]
+    has_batch = ranks[:1] == [RANKS.get(sample.operator, ranks[0])] if ranks else False
+    axis = axis_of(sample)
+    shapes = {tensor.shape[axis] for tensor in tensors.values()}
     complete = len(tensors) == len(found) > 0
     return tensors if complete and has_batch and mask[0] and min(shapes) > 1 else {}
 
@@ -49,12 +61,12 @@ def alone(sample: Sample, entry: int) -> Sample:
     """The call of one entry, where it lies in the memory of the whole batch."""
     changes: dict[str, Any] = {}
     for name, tensor in tensors_of(sample).items():
-        strides = tensor.tensor().element_strides
+        strides, axis = tensor.tensor().element_strides, axis_of(sample)
         changes[name] = replace(
             tensor,
-            shape=(1, *tensor.shape[1:]),
+            shape=(*tensor.shape[:axis], 1, *tensor.shape[axis + 1 :]),
             strides=strides,
-            offset=tensor.offset + entry * strides[0],
+            offset=tensor.offset + entry * strides[axis],
         )
     if sample.operator == "conv2d_backprop_input":
         changes["input_sizes"] = (1, *sample.scalars["input_sizes"][1:])
@@ -67,7 +79,7 @@ def result_of(sample: Sample, options: PlanOptions) -> bytes:
     execute(sample, buffers, options=options)
     result = sample.tensors[name]
     assert result is not None
-    return np.ascontiguousarray(result.view(buffers[name])).tobytes()
+    return np.moveaxis(result.view(buffers[name]), axis_of(sample), 0).tobytes()
 
 
 def result_alone(sample: Sample, entry: int, options: PlanOptions) -> bytes:
@@ -77,14 +89,15 @@ def result_alone(sample: Sample, entry: int, options: PlanOptions) -> bytes:
     execute(one, buffers, options=options)
     result = one.tensors[name]
     assert result is not None
-    return np.ascontiguousarray(result.view(buffers[name])).tobytes()
+    return np.moveaxis(result.view(buffers[name]), axis_of(sample), 0).tobytes()
 
 
 def assert_consistent(sample: Sample, options: PlanOptions) -> None:
     (result, *_) = reversed(tensors_of(sample).values())
     whole = result_of(sample, options)
-    size = len(whole) // result.shape[0]
-    for entry in range(result.shape[0]):
+    entries = result.shape[axis_of(sample)]
+    size = len(whole) // entries
+    for entry in range(entries):
         assert result_alone(sample, entry, options) == whole[entry * size : (entry + 1) * size]
 
 

@@ -1,6 +1,7 @@
 """aclnnIm2col against naive loops, the vendor's values and the laws of a copy."""
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from contract.corpora import cases
 from kernels.execution import execute, plan_of, results
 from kernels.oracles.expectation import assert_meets
 from kernels.oracles.im2col import columns_of, expected
@@ -152,6 +154,26 @@ def test_unit_tests_of_the_vendor_have_their_status(row: VendorUnfold) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         plan_of(row.sample)
     assert (refusal.value.status, refusal.value.parameter) == (row.status, row.parameter)
+
+
+def test_recorded_unfolds_of_pytorch_are_all_accepted_and_copied() -> None:
+    recorded = [case for case in cases("torch") if case["op"] == "aclnnIm2colBackward"]
+    assert len(recorded) == 222
+    for case in recorded:
+        arguments = case["args"]
+        kernel = tuple(arguments["kernelSize"])
+        *batch, rows, length = arguments["gradOutput"]
+        image = (*batch, rows // prod(kernel), *arguments["inputSize"])
+        steps = {name: tuple(arguments[name]) for name in ("dilation", "padding", "stride")}
+        sample = unfold(case["case_id"], image, kernel, **steps)
+        buffers = sample.buffers()
+        pixels = sample.logical(buffers)["self"]
+
+        execute(sample, buffers)
+
+        columns = sample.outputs["out"].view(buffers["out"])
+        assert columns.shape == (*batch, rows, length)
+        np.testing.assert_array_equal(columns, columns_of(pixels, sample.scalars))
 
 
 def _pairs(low: int, high: int) -> st.SearchStrategy[Pair]:
