@@ -80,7 +80,8 @@ def exact_fold(shape: FoldShape, columns: Array) -> Array:
 
 
 def _pairs(shape: FoldShape) -> list[tuple[int, int]]:
-    return [(value,) * 2 for value in (shape.kernel, shape.dilation, shape.padding, shape.stride)]
+    values = (shape.kernel, shape.dilation, shape.padding, shape.stride)
+    return [(value, value) for value in values]
 
 
 _OPERANDS = ("grad_output", "input", "weight")
