@@ -44,6 +44,8 @@ have."""
 _HEADER_START, _HEADER_LIMIT = 10, 10_000
 """Bytes before the text of a header of version 1.0, and most bytes of a header."""
 _PIECE_BYTES = 2**17
+JOINED_BYTES = 2**14
+"""Pieces of an archive have at least so many bytes, and those of a chunk; a small one is whole."""
 _SMALL_BYTES = 2**14
 """Size of a file, and of its arrays, that is read at once."""
 _PLAIN_HEADER = re.compile(
@@ -180,7 +182,7 @@ class StoredArray:
 
 
 async def archive_of(arrays: Iterable[StoredArray]) -> AsyncGenerator[bytes]:
-    """An .npz file in pieces, not compressed; no array is ever in memory as a whole.
+    """An .npz file in pieces, not compressed; no large array is ever in memory as a whole.
 
     Sizes and CRC-32 of a member follow its bytes, in a data descriptor, and in the directory.
     """
@@ -198,18 +200,25 @@ async def archive_of(arrays: Iterable[StoredArray]) -> AsyncGenerator[bytes]:
                 )
                 async for chunk in array.chunks:
                     member.write(chunk)
-                    yield written.taken()
+                    if written.size_bytes >= JOINED_BYTES:
+                        yield written.taken()
     yield written.taken()
 
 
 class _Written:
-    """A file without seek; zipfile then writes sizes and checksums after a member."""
+    """A file without seek; zipfile then writes sizes and checksums after a member.
+
+    Attributes:
+        size_bytes: Bytes written since they were last taken.
+    """
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self.size_bytes = 0
 
     def write(self, data: bytes, /) -> int:
         self._parts.append(data)
+        self.size_bytes += len(data)
         return len(data)
 
     def flush(self) -> None:
@@ -220,7 +229,7 @@ class _Written:
 
     def taken(self) -> bytes:
         """The bytes written since the previous call."""
-        parts, self._parts = self._parts, []
+        parts, self._parts, self.size_bytes = self._parts, [], 0
         return b"".join(parts)
 
 

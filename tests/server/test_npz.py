@@ -23,6 +23,7 @@ from opserve_server.core.errors import InvalidArgument
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
 from opserve_server.npz import (
+    JOINED_BYTES,
     ArrayLimits,
     StoredArray,
     archive_of,
@@ -124,11 +125,13 @@ async def test_archives_written_in_pieces_can_be_loaded_by_numpy() -> None:
         "a": X,
         "b": np.empty((0, 2), np.float16),
         "c": np.ones(1, np.uint16),
+        "d": np.arange(JOINED_BYTES, dtype=np.uint8),
     }
     pieces = [
         piece async for piece in archive_of(stored(name, array) for name, array in arrays.items())
     ]
-    assert max(map(len, pieces)) < PIECE_BYTES + 512, "a piece is a chunk and what stands around it"
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) < JOINED_BYTES + PIECE_BYTES + 512, "and a header"
     with np.load(io.BytesIO(b"".join(pieces)), allow_pickle=False) as loaded:
         assert set(loaded) == set(arrays)
         for name, array in arrays.items():
@@ -136,6 +139,11 @@ async def test_archives_written_in_pieces_can_be_loaded_by_numpy() -> None:
             assert loaded[name].dtype == array.dtype
     again = load_arrays(io.BytesIO(b"".join(pieces)), sum(map(len, pieces)), limits=LIMITS)
     assert set(again) == set(arrays)
+
+
+async def test_a_small_archive_is_one_piece() -> None:
+    (piece,) = [piece async for piece in archive_of([stored("a", X), stored("b", X)])]
+    assert set(load_arrays(io.BytesIO(piece), len(piece), limits=LIMITS)) == {"a", "b"}
 
 
 def stored(name: str, array: NDArray[Any]) -> StoredArray:

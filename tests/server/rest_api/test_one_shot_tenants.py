@@ -17,6 +17,7 @@ from opserve_server import npz
 from opserve_server.administration import Administration
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
+from opserve_server.npz import JOINED_BYTES
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from server.conformance_service import idle_conformance
@@ -112,7 +113,7 @@ async def test_no_piece_of_an_answer_is_larger_than_a_chunk(
 ) -> None:
     post = Post(app, PATH, files(), headers(with_keys.lab))
     assert len(await post.read()) > OUTPUT_BYTES
-    assert max(map(len, post.pieces)) < LIMITS.chunk_bytes + 512
+    assert max(map(len, post.pieces)) < LIMITS.chunk_bytes + JOINED_BYTES
 
 
 async def test_a_client_that_leaves_an_answer_unread_releases_everything(
