@@ -22,7 +22,7 @@ CHOOSING = [
 # Without padding, of whole vectors or as few channels as a row of registers holds.
 WITHOUT_PADDING = (
     *((Algorithm.PACKED, shape) for shape in ((16, 16, 1), (32, 16, 1), (1, 16, 1))),
-    *((Algorithm.DOTS, shape) for shape in ((16, 16, 1), (16, 1, 1), (1, 16, 1))),
+    *((Algorithm.DOTS, shape) for shape in ((17, 16, 1), (16, 1, 1), (1, 16, 1))),
     *((Algorithm.OUTER, shape) for shape in ((16, 16, 3), (32, 16, 3), (48, 48, 3))),
     *((Algorithm.COLUMNS, shape) for shape in ((17, 17, 3), (1, 16, 3))),
     *((Algorithm.WINOGRAD, shape) for shape in ((16, 16, 3), (48, 48, 3))),

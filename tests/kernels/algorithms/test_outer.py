@@ -61,9 +61,9 @@ def _check_tile(rows: int, vectors: int, depth: int, adds: int, kind: str) -> No
         ]
     )
     expected = left.T[:rows] @ right + adds * float(_UNTOUCHED)
-    numbers = (depth, _LEFT, _RIGHT, _PIXELS, _VECTOR_PITCH, _TOTAL, _PITCH, adds)
+    numbers = (depth, _LEFT, 1, _RIGHT, _PIXELS, _VECTOR_PITCH, _TOTAL, _PITCH, adds)
 
-    _KERNELS[kind](memory, table, numbers, rows, vectors)
+    _KERNELS[kind](memory, numbers, rows, vectors)
 
     tile = memory[_TOTAL:_PIXELS].copy()
     for row in range(rows):
@@ -74,11 +74,48 @@ def _check_tile(rows: int, vectors: int, depth: int, adds: int, kind: str) -> No
     assert np.all(tile == _UNTOUCHED), call
 
 
+@pytest.mark.parametrize("vectors", range(1, TURN_VECTORS + 1))
+def test_left_is_read_in_place_at_any_distance_of_its_rows(vectors: int) -> None:
+    depth, step, random = 37, 501, np.random.default_rng(3)
+    left = random.standard_normal(TURN_ROWS * step, dtype=np.float32)
+    memory = random.standard_normal(_SIZE, dtype=np.float32)
+    pairs = random.integers(0, 100, (depth, 2))
+    pairs[:, 1] *= LANES
+    memory.view(np.int32)[_PIXELS : _PIXELS + 2 * depth] = pairs.ravel()
+    factors = left.reshape(TURN_ROWS, step)[:, pairs[:, 0]].astype(np.float64)
+    places = [_RIGHT + vector * _VECTOR_PITCH for vector in range(vectors)]
+    right = np.hstack([_pixels(memory, place, pairs[:, 1]) for place in places])
+    numbers = (depth, 0, step, _RIGHT, _PIXELS, _VECTOR_PITCH, _TOTAL, _PITCH, 0)
+
+    outer_kernels.add_outer_in_place(left, memory, numbers, vectors)
+
+    found = memory[_TOTAL:][: TURN_ROWS * _PITCH].reshape(TURN_ROWS, _PITCH)[:, : vectors * LANES]
+    np.testing.assert_allclose(found, factors @ right, rtol=1e-5, atol=1e-5)
+
+
 _CASES = {
     "several blocks of entries": Case(batch=7, inputs=17, outputs=9, size=(1, 13, 14)),
     "several blocks of rows": Case(inputs=16, outputs=32, size=(1, 40, 37), batch=2),
     "several tiles": Case(inputs=2500, outputs=20, kernel=(1, 3, 3), size=(1, 3, 3)),
     "whole vectors of channels": Case(inputs=32, outputs=48, groups=2, size=(1, 6, 5), batch=3),
+    "left in place": Case(
+        batch=5,
+        inputs=32,
+        outputs=48,
+        groups=2,
+        size=(1, 9, 31),
+        kernel=(1, 1, 1),
+        padding=(0, 0, 0),
+    ),
+    "left in place, strided": Case(
+        batch=2,
+        inputs=9,
+        outputs=24,
+        size=(1, 41, 37),
+        kernel=(1, 1, 1),
+        padding=(0, 0, 0),
+        stride=(1, 2, 2),
+    ),
     "taps that meet nothing": Case(size=(1, 2, 2), kernel=(1, 5, 5), padding=(0, 9, 9)),
 }
 

@@ -1,16 +1,20 @@
 """The micro-kernel of outer products: looks both operands up, pixel by pixel.
 
-    add_outer  (depth, left, right, pixels, vector_pitch, total, pitch, adds), rows, vectors
+    add_outer  (depth, left, left_step, right, pixels, vector_pitch, total, pitch, adds),
+               rows, vectors
         total[m, n] (= | +=) sum over k < depth of left[p[k], m] * right[q[k], n]
 
 `rows` is at most TURN_ROWS, `vectors` at most TURN_VECTORS. Left and right are channels of images
-whose pixels are LANES values apart, one vector of channels behind the other. Left's rows are part
-of one vector, right's vectors are vector_pitch apart. The int32 table has the places of the pixels,
-p and q in turn: p[0] q[0] p[1] q[1] and so on, from `pixels` on. All else is as in
-opserve_kernels.algorithms.codegen.micro_kernels.
+in the workspace, or left is in a tensor that is read in place. Left's rows are left_step apart: 1
+in the workspace. Right's channels are vectors, vector_pitch apart. The int32 table in the workspace
+has the places of the pixels, p and q in turn: p[0] q[0] p[1] q[1] and so on, from `pixels` on. All
+else is as in opserve_kernels.algorithms.codegen.micro_kernels.
+
+    add_outer_in_place   the same with left's array before the workspace; TURN_ROWS rows only
+    add_outer_pairs      the same with words of BF16 values in place of values
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +26,7 @@ from opserve_kernels.algorithms.codegen.vectors import (
     Vectors,
     ahead,
     function,
+    function_of_two,
     integer,
     load_integer,
     loop,
@@ -30,8 +35,10 @@ from opserve_kernels.algorithms.host import LANES, TILE_ROWS, TILE_VECTORS, VARI
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
-Offsets = NDArray[np.int32]
-Eight = tuple[int, int, int, int, int, int, int, int]
+Nine = tuple[int, int, int, int, int, int, int, int, int]
+
+_LEFT, _LEFT_STEP = 1, 2  # their places among the numbers
+_SIGNATURE = "void(float32[::1], UniTuple(int64, 9), int64, int64)"
 
 _UNROLLED = 4  # pixels between two branches
 TURN_ROWS, TURN_VECTORS = TILE_ROWS, TILE_VECTORS
@@ -52,48 +59,80 @@ def outer_tile(rows: int, vectors: int, *, width: int, add: Adding = Vectors.mul
     """
 
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
-        depth, left, right, pixels, vector_pitch, total, pitch, adds = numbers
-        lanes = Vectors(builder, width)
-        # Vectors of right's channels are a block's pixels apart, so each has a base address of its
-        # own.
-        factors = ahead(builder, memory, left)
-        columns = [
-            ahead(builder, memory, builder.add(right, _times(builder, vector_pitch, vector)))
-            for vector in range(vectors)
-        ]
+        first = ahead(builder, memory, numbers[_LEFT])
 
-        def several(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
-            for round_ in range(_UNROLLED):
-                sums = once(builder.add(k, integer(round_)), sums)
-            return sums
+        # Adjacent rows have one base address.
+        def factors(pixel: Value) -> list[Value]:
+            start = ahead(builder, first, pixel)
+            return [ahead(builder, start, integer(row)) for row in range(rows)]
 
-        def once(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
-            place = builder.add(pixels, _times(builder, k, 2))
-            p = load_integer(builder, memory, place)
-            q = load_integer(builder, memory, builder.add(place, integer(1)))
-            values = [lanes.load(ahead(builder, column, q)) for column in columns]
-            start, after = ahead(builder, factors, p), list[Value]()
-            for row in range(rows):
-                factor = lanes.broadcast(ahead(builder, start, integer(row)))
-                for value in values:
-                    after.append(add(lanes, factor, value, sums[len(after)]))
-            return after
-
-        zeros = [lanes.zero()] * (rows * vectors)
-        k, sums = loop(builder, (integer(0), depth, _UNROLLED), zeros, several)
-        _, sums = loop(builder, (k, depth, 1), sums, once)
-        for row in range(rows):
-            place = ahead(builder, memory, builder.add(total, _times(builder, pitch, row)))
-            found = sums[row * vectors : (row + 1) * vectors]
-            places = [ahead(builder, place, integer(at * width)) for at in range(vectors)]
-            _finish(lanes, found, places, adds)
+        _emit_tile(Vectors(builder, width), memory, numbers, (rows, vectors), (factors, add))
 
     return function(emit)
 
 
-def _finish(lanes: Vectors, sums: Sequence[Value], places: Sequence[Value], adds: Value) -> None:
-    """Stores sums, or adds them to the totals in memory."""
+def in_place_tile(vectors: int, *, width: int) -> Any:  # noqa: ANN401  # numba's
+    """Left's array, memory, the numbers of add_outer: TURN_ROWS rows at any distance."""
+
+    def emit(builder: Value, lefts: Value, memory: Value, numbers: Sequence[Value]) -> None:
+        # Each row has a base address of its own, which stays in a register.
+        first, step = ahead(builder, lefts, numbers[_LEFT]), numbers[_LEFT_STEP]
+        starts = [ahead(builder, first, _times(builder, step, row)) for row in range(TURN_ROWS)]
+
+        def factors(pixel: Value) -> list[Value]:
+            return [ahead(builder, start, pixel) for start in starts]
+
+        add = Vectors.multiply_add
+        _emit_tile(Vectors(builder, width), memory, numbers, (TURN_ROWS, vectors), (factors, add))
+
+    return function_of_two(emit)
+
+
+def _emit_tile(
+    lanes: Vectors,
+    memory: Value,
+    numbers: Sequence[Value],
+    shape: tuple[int, int],
+    parts: tuple[Callable[[Value], list[Value]], Adding],
+) -> None:
+    """Emits a tile of rows and vectors; parts are left's places of a pixel, and the addition."""
+    depth, _, _, right, pixels, vector_pitch, total, pitch, adds = numbers
+    builder, (rows, vectors), (factors, add) = lanes.builder, shape, parts
+    # Vectors of right's channels are a block's pixels apart, so each has a base address of its own.
+    columns = [
+        ahead(builder, memory, builder.add(right, _times(builder, vector_pitch, vector)))
+        for vector in range(vectors)
+    ]
+
+    def several(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
+        for round_ in range(_UNROLLED):
+            sums = once(builder.add(k, integer(round_)), sums)
+        return sums
+
+    def once(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
+        place = builder.add(pixels, _times(builder, k, 2))
+        p = load_integer(builder, memory, place)
+        q = load_integer(builder, memory, builder.add(place, integer(1)))
+        values = [lanes.load(ahead(builder, column, q)) for column in columns]
+        after = list[Value]()
+        for row in factors(p):
+            factor = lanes.broadcast(row)
+            for value in values:
+                after.append(add(lanes, factor, value, sums[len(after)]))
+        return after
+
+    zeros = [lanes.zero()] * (rows * vectors)
+    k, sums = loop(builder, (integer(0), depth, _UNROLLED), zeros, several)
+    _, sums = loop(builder, (k, depth, 1), sums, once)
+    for row in range(rows):
+        place = ahead(builder, memory, builder.add(total, _times(builder, pitch, row)))
+        _finish(lanes, sums[row * vectors : (row + 1) * vectors], place, adds)
+
+
+def _finish(lanes: Vectors, sums: Sequence[Value], first: Value, adds: Value) -> None:
+    """Stores a row of sums, or adds them to the totals in memory."""
     builder = lanes.builder
+    places = [ahead(builder, first, integer(at * lanes.width)) for at in range(len(sums))]
     # A branch, not a product with `adds`: totals that are set may hold anything before, also NaN.
     with builder.if_else(builder.icmp_signed("!=", adds, integer(0))) as (adding, setting):
         with adding:
@@ -116,8 +155,9 @@ _outer_half_3 = outer_tile(_HALF, 3, width=LANES)
 _outer_half_1 = outer_tile(_HALF, 1, width=LANES)
 _outer_quarter_3 = outer_tile(_QUARTER, 3, width=LANES)
 _outer_quarter_1 = outer_tile(_QUARTER, 1, width=LANES)
-
-
+_in_place_3 = in_place_tile(3, width=LANES)
+_in_place_2 = in_place_tile(2, width=LANES)
+_in_place_1 = in_place_tile(1, width=LANES)
 _pairs = Vectors.multiply_add_pairs if VARIANT.pairs else Vectors.multiply_add
 _pairs_3 = outer_tile(TURN_ROWS, 3, width=LANES, add=_pairs)
 _pairs_2 = outer_tile(TURN_ROWS, 2, width=LANES, add=_pairs)
@@ -125,11 +165,26 @@ _pairs_1 = outer_tile(TURN_ROWS, 1, width=LANES, add=_pairs)
 _pairs_quarter_1 = outer_tile(_QUARTER, 1, width=LANES, add=_pairs)
 
 
-@compiled("void(float32[::1], int32[::1], UniTuple(int64, 8), int64, int64)")
-def _generated_pairs(
-    memory: Floats, _table: Offsets, numbers: Eight, rows: int, vectors: int
-) -> None:
-    depth, left, right, pixels, vector_pitch, total, pitch, adds = numbers
+@compiled("UniTuple(int64, 9)(UniTuple(int64, 9), int64, int64)")
+def _later(numbers: Nine, row: int, vector: int) -> Nine:
+    """The same product, from a later row of adjacent ones and a later vector."""
+    depth, left, step, right, pixels, vector_pitch, total, pitch, adds = numbers
+    source, target = right + vector * vector_pitch, total + row * pitch + vector * LANES
+    return depth, left + row, step, source, pixels, vector_pitch, target, pitch, adds
+
+
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
+def _generated_in_place(left: Floats, memory: Floats, numbers: Nine, vectors: int) -> None:
+    if vectors == TURN_VECTORS:
+        _in_place_3(left, memory, numbers)
+    elif vectors == _TWO_VECTORS:
+        _in_place_2(left, memory, numbers)
+    else:
+        _in_place_1(left, memory, numbers)
+
+
+@compiled(_SIGNATURE)
+def _generated_pairs(memory: Floats, numbers: Nine, rows: int, vectors: int) -> None:
     if rows > _HALF and vectors == TURN_VECTORS:
         _pairs_3(memory, numbers)
     elif rows > _HALF and vectors == _TWO_VECTORS:
@@ -139,16 +194,11 @@ def _generated_pairs(
     else:
         for row in range(0, rows, _QUARTER):
             for vector in range(vectors):
-                source, target = right + vector * vector_pitch, total + vector * LANES
-                place = target + row * pitch
-                later = (depth, left + row, source, pixels, vector_pitch, place, pitch, adds)
-                _pairs_quarter_1(memory, later)
+                _pairs_quarter_1(memory, _later(numbers, row, vector))
 
 
-@compiled("void(float32[::1], int32[::1], UniTuple(int64, 8), int64, int64)")
-def _generated_outer(
-    memory: Floats, _table: Offsets, numbers: Eight, rows: int, vectors: int
-) -> None:
+@compiled(_SIGNATURE)
+def _generated_outer(memory: Floats, numbers: Nine, rows: int, vectors: int) -> None:
     if vectors == TURN_VECTORS and rows > _HALF:
         _outer_3(memory, numbers)
     elif vectors == _TWO_VECTORS and rows > _HALF:
@@ -160,14 +210,11 @@ def _generated_outer(
     elif vectors == TURN_VECTORS:
         _outer_quarter_3(memory, numbers)
     else:
-        depth, left, right, pixels, vector_pitch, total, pitch, adds = numbers
         for vector in range(vectors):
-            source, target = right + vector * vector_pitch, total + vector * LANES
-            later = (depth, left, source, pixels, vector_pitch, target, pitch, adds)
             if rows > _QUARTER:
-                _outer_half_1(memory, later)
+                _outer_half_1(memory, _later(numbers, 0, vector))
             else:
-                _outer_quarter_1(memory, later)
+                _outer_quarter_1(memory, _later(numbers, 0, vector))
 
 
 @compiled("int64(int64)")
@@ -178,24 +225,36 @@ def _whole(rows: int) -> int:
     return _HALF if rows > _QUARTER else _QUARTER
 
 
-@compiled("void(float32[::1], int32[::1], UniTuple(int64, 8), int64, int64)")
-def plain_outer(memory: Floats, table: Offsets, numbers: Eight, rows: int, vectors: int) -> None:
-    """The same in plain loops."""
-    depth, left, right, pixels, vector_pitch, total, pitch, adds = numbers
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
+def _plain(left: Floats, memory: Floats, numbers: Nine, rows: int, vectors: int) -> None:
+    depth, first, step, right, pixels, vector_pitch, total, pitch, adds = numbers
+    table = memory.view(np.int32)
     for row in range(_whole(rows)):
         for vector in range(vectors):
             target = memory[total + row * pitch + vector * LANES :][:LANES]
             if not adds:
                 target[:] = np.float32(0)
             for k in range(depth):
-                factor = memory[left + row + int(table[pixels + 2 * k])]
+                factor = left[first + row * step + int(table[pixels + 2 * k])]
                 place = right + vector * vector_pitch + int(table[pixels + 2 * k + 1])
                 source = memory[place : place + LANES]
                 for lane in range(LANES):
                     target[lane] += factor * source[lane]
 
 
+@compiled(_SIGNATURE)
+def plain_outer(memory: Floats, numbers: Nine, rows: int, vectors: int) -> None:
+    """The same in plain loops."""
+    _plain(memory, memory, numbers, rows, vectors)
+
+
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")
+def plain_in_place(left: Floats, memory: Floats, numbers: Nine, vectors: int) -> None:
+    """The same with left's array."""
+    _plain(left, memory, numbers, TURN_ROWS, vectors)
+
+
 add_outer = plain_outer if VARIANT.plain else _generated_outer
+add_outer_in_place = plain_in_place if VARIANT.plain else _generated_in_place
 # Without the instruction no plan has pairs.
 add_outer_pairs = _generated_pairs if VARIANT.pairs else add_outer
-"""As add_outer, with words of BF16 values in place of values."""

@@ -18,8 +18,13 @@ class OuterOperand(NamedTuple):
         tensor_channels: Channels of the tensor.
         channel_step: Distance of channels in the tensor; 0 if it is not plain float32, or if its
             pixels are not a row of equal steps.
-        vector_pitch: Distance of two vectors of channels in the copy.
-        copy: Place of the copy in the workspace.
+        in_place: Whether the micro-kernel reads the tensor; else a copy in the workspace.
+        row_step: Distance of two adjacent channels, as the micro-kernel reads them.
+        vector_pitch: Distance of two vectors of channels.
+        pixel_step: Distance of two pixels.
+        group_step: Distance of two groups of channels in the tensor; 0 if it is not in place.
+        entry_step: Distance of two entries of the batch in the tensor; 0 if it is not in place.
+        copy: Place of the copy in the workspace; or of the first pixel in the tensor.
         singles: Distance from words of pairs to those of single pixels, behind them; 0 without.
         number_format: Format that its elements are rounded to.
         layout: Its view.
@@ -29,7 +34,12 @@ class OuterOperand(NamedTuple):
     channels: int
     tensor_channels: int
     channel_step: int
+    in_place: int
+    row_step: int
     vector_pitch: int
+    pixel_step: int
+    group_step: int
+    entry_step: int
     copy: int
     singles: int
     number_format: int

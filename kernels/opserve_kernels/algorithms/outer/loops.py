@@ -32,7 +32,9 @@ from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.algorithms.outer.kernels import (
     TURN_ROWS,
     TURN_VECTORS,
+    Nine,
     add_outer,
+    add_outer_in_place,
     add_outer_pairs,
 )
 from opserve_kernels.algorithms.outer.layout import DEPTH, OuterOperand, OuterStage, line_pitch
@@ -173,6 +175,8 @@ def _load(  # noqa: PLR0913, PLR0917  # arrays, and a block
 
     Neighbours in a row of the output meet pixels of the operand that are `step` apart.
     """
+    if operand.in_place:
+        return
     # One vector of channels after the other, so that a pixel's vector is contiguous for the
     # micro-kernel.
     size, (first, last) = operand.size, rows
@@ -211,17 +215,29 @@ def _tap_of(shape: Geometry, tap: int) -> Triple:
 
 
 @compiled()
+def _entries(operand: OuterOperand, rows: tuple[int, int], pixels: int) -> tuple[int, int]:
+    """Place of the first pixel of the first entry of a block, and the distance of entries.
+
+    A copy has only the block's rows, of this many pixels each.
+    """
+    if operand.in_place:
+        return 0, operand.entry_step
+    return -rows[0] * pixels * LANES, (rows[1] - rows[0]) * pixels * LANES
+
+
+@compiled()
 def _fill_row(
     stage: OuterStage, table: Offsets, place: int, output: int, image: int, width: int
 ) -> int:
-    """Fills the table with a row of pixels, from those of output and image on; returns its end."""
+    """Fills the table with a row of pixels, from places of both operands on; returns its end."""
     # Left's place comes first: `swap` exchanges the two. Along a row both advance by a constant, so
     # the loop has no bounds to check.
     swap, step = stage.image_is_right, stage.geometry.stride[2]
     # Of pairs, every other pixel; a last one without a neighbour meets a single word.
+    output_step, image_step = stage.output.pixel_step, step * stage.image.pixel_step
     for w in range(0, width, 1 + stage.pairs):
-        table[place + 1 - swap] = (output + w) * LANES
-        table[place + swap] = (image + w * step) * LANES
+        table[place + 1 - swap] = output + w * output_step
+        table[place + swap] = image + w * image_step
         place += 2
     if stage.pairs and width % 2:
         table[place - 1 - swap] += stage.output.singles
@@ -251,17 +267,18 @@ def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> No
     d_at = taps[0] * dilation[0] - padding[0]
     h_at = taps[1] * dilation[1] - padding[1]
     w_at = taps[2] * dilation[2] - padding[2]
-    place, step = stage.pixels + 1, stride[2]
-    start = place
+    place = start = stage.pixels + 1
     # Pixels that meet, in the order of the output.
+    y_start, y_step = _entries(stage.output, (top, bottom), output_row)
+    x_start, x_step = _entries(stage.image, (low, high), image_row)
     for i in range(block[1]):
         for d in range(d_first, d_last):
             for h in range(h_first, h_last):
                 y = (d * output[1] + h) * output[2] + w_first
-                y += i * block[3] * output_row - top * output_row
                 x = (d * stride[0] + d_at) * image[1]
-                x = (x + h * stride[1] + h_at) * image[2]
-                x += w_first * step + w_at + i * (high - low) * image_row - low * image_row
+                x = (x + h * stride[1] + h_at) * image[2] + w_first * stride[2] + w_at
+                y = y_start + i * y_step + y * stage.output.pixel_step
+                x = x_start + i * x_step + x * stage.image.pixel_step
                 place = _fill_row(stage, table, place, y, x, max(0, w_last - w_first))
     table[stage.pixels] = (place - start) // 2
 
@@ -289,11 +306,38 @@ def _sums_of(stage: OuterStage, tile: int) -> int:
 
 
 @compiled()
-def _add_tap(
-    stage: OuterStage, scratch: Floats, table: Offsets, number: int, tile: int, tap: int
+def _multiply(  # arrays and integers
+    stage: OuterStage,
+    floats: Floats,
+    scratch: Floats,
+    numbers: Nine,
+    rows: int,
+    vectors: int,
 ) -> None:
-    """Adds a tap of a block, the number-th, to a tile of the gradient."""
+    """Adds a tile of outer products; floats is left's tensor."""
+    if stage.pairs:
+        add_outer_pairs(scratch, numbers, rows, vectors)
+    elif _operands(stage)[0].in_place:
+        add_outer_in_place(floats, scratch, numbers, vectors)
+    else:
+        add_outer(scratch, numbers, rows, vectors)
+
+
+@compiled()
+def _add_tap(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: OuterStage,
+    floats: Floats,
+    scratch: Floats,
+    table: Offsets,
+    group: int,
+    number: int,
+    tile: int,
+    tap: int,
+) -> None:
+    """Adds a tap of a block, the number-th of a group, to a tile; floats is left's tensor."""
     left, right = _operands(stage)
+    # Steps of an operand in place: a copy has one group and begins with the block's first entry.
+    first = left.copy + group * left.group_step + _block_of(stage, number)[0] * left.entry_step
     count, row_sums = int(table[stage.pixels]), _row_sums(stage)
     sums, pitch = _sums_of(stage, tile) + tap * row_sums, stage.geometry.taps * row_sums
     first_row = tile * stage.rows
@@ -315,17 +359,12 @@ def _add_tap(
             source = right.copy + vector * right.vector_pitch
             for m in range(0, rows, TURN_ROWS):
                 row = first_row + m
-                factors = left.copy + row // LANES * left.vector_pitch + row % LANES
+                factors = first + row // LANES * left.vector_pitch
+                factors += row % LANES * left.row_step
                 total = sums + m * pitch + vector * LANES
-                numbers = (
-                    *(depth, factors, source, pixels),
-                    *(right.vector_pitch, total, pitch, adds),
-                )
-                some = min(TURN_ROWS, rows - m)
-                if stage.pairs:
-                    add_outer_pairs(scratch, table, numbers, some, vectors)
-                else:
-                    add_outer(scratch, table, numbers, some, vectors)
+                places = (depth, factors, left.row_step, source, pixels)
+                numbers = (*places, right.vector_pitch, total, pitch, adds)
+                _multiply(stage, floats, scratch, numbers, min(TURN_ROWS, rows - m), vectors)
 
 
 @compiled()
@@ -415,6 +454,7 @@ def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
         tile, tap = inside // taps, inside % taps
         # The table is filled for each tap anew: it is small, and slices may begin at any unit.
         _fill_pixels(stage, table, block, tap)
-        _add_tap(stage, scratch, table, number, tile, tap)
+        left = output if stage.image_is_right else image
+        _add_tap(stage, left, scratch, table, group, number, tile, tap)
         if tap == taps - 1 and number == blocks - 1:
             _finish_tile(stage, scratch, gradient, gradient_halves, group, tile)
