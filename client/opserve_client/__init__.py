@@ -41,6 +41,7 @@ from opserve_client.operators.conv2d_backprop_input import (
     Conv2dBackpropInputResult,
     GroupDict,
 )
+from opserve_client.operators.conv_depthwise2d import ConvDepthwise2d, ConvDepthwise2dResult
 from opserve_client.operators.conv_tbc_backward import ConvTbcBackward, ConvTbcBackwardResult
 from opserve_client.operators.convolution import Convolution, ConvolutionResult
 from opserve_client.operators.convolution_backward import (
@@ -97,6 +98,8 @@ __all__ = [
     "Conv2dBackpropInput",
     "Conv2dBackpropInputParaDict",
     "Conv2dBackpropInputResult",
+    "ConvDepthwise2d",
+    "ConvDepthwise2dResult",
     "ConvTbcBackward",
     "ConvTbcBackwardResult",
     "Convolution",

@@ -14,6 +14,7 @@ from opserve_client import (
     AclnnError,
     Conv2dBackpropFilter,
     Conv2dBackpropInput,
+    ConvDepthwise2d,
     Convolution,
     ConvolutionBackward,
     ConvTbcBackward,
@@ -36,6 +37,9 @@ REQUIRED: Mapping[type, set[str]] = {
     Convolution: {
         *("input", "weight", "stride", "padding", "dilation", "transposed"),
         *("output_padding", "groups", "cube_math_type"),
+    },
+    ConvDepthwise2d: {
+        *("self", "weight", "kernel_size", "stride", "padding", "dilation", "cube_math_type"),
     },
     Im2col: {"self", "kernel_size", "dilation", "padding", "stride"},
     Conv2dBackpropInput: {"filters", "out_backprop", "filter_sizes", "input_sizes", "para_dict"},

@@ -17,6 +17,7 @@ from opserve_kernels.formats import BLOCK
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
+from opserve_kernels.operators.conv_depthwise2d.cases.calls import DepthwiseCall
 from opserve_kernels.operators.conv_tbc_backward.cases.calls import TbcCall
 from opserve_kernels.operators.convolution.cases.calls import LayerCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
@@ -205,13 +206,16 @@ def _call(operator: str, geometry: Geometry) -> Call:
     inner, outer, groups = geometry.inner, geometry.outer, geometry.groups
     image = (geometry.batch, inner, *size)
     steps: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    if operator == "im2col_backward":
-        return FoldCall(out=image, kernel=kernel, **steps)
-    if operator == "im2col":
-        return UnfoldCall(image=image, kernel=kernel, **steps)
+    of_images: dict[str, Callable[[], Call]] = {
+        "im2col_backward": lambda: FoldCall(out=image, kernel=kernel, **steps),
+        "im2col": lambda: UnfoldCall(image=image, kernel=kernel, **steps),
+        "conv_depthwise2d": lambda: DepthwiseCall(image=image, kernel=kernel, **steps),
+    }
+    if operator in of_images:
+        return of_images[operator]()
     if operator == "conv_tbc_backward":
-        image = (size[0], geometry.batch, inner)
-        return TbcCall(image=image, weight=(kernel[0], inner, outer), pad=padding[0])
+        times = (size[0], geometry.batch, inner)
+        return TbcCall(image=times, weight=(kernel[0], inner, outer), pad=padding[0])
     if operator == "deconv_grad_filter":
         return DeconvolutionCall(
             x=(geometry.batch, *geometry.size[:2], groups * inner),
@@ -221,17 +225,22 @@ def _call(operator: str, geometry: Geometry) -> Call:
             **steps,
         )
     if operator in _BLOCK_CALLS:
-        blocks = BlockCall(
-            image=(geometry.batch, groups * inner, *size),
-            weight=(groups * outer, inner, *kernel),
-            strides=stride,
-            padding=(padding[0], padding[0], padding[1], padding[1]),
-            dilations=dilation,
-            groups=groups,
-        )
-        return _BLOCK_CALLS[operator](blocks)
+        return _BLOCK_CALLS[operator](_blocks(geometry, size))
     assert operator in _ANY_RANK, "this function makes a call of each operator"
     return _ANY_RANK[operator](**_convolution(geometry, size))
+
+
+def _blocks(geometry: Geometry, size: Row) -> BlockCall:
+    inner, outer, groups = geometry.inner, geometry.outer, geometry.groups
+    above, before, *_ = geometry.padding
+    return BlockCall(
+        image=(geometry.batch, groups * inner, *size),
+        weight=(groups * outer, inner, *geometry.kernel[:2]),
+        strides=geometry.stride[:2],
+        padding=(above, above, before, before),
+        dilations=geometry.dilation[:2],
+        groups=groups,
+    )
 
 
 def _convolution(geometry: Geometry, size: Row) -> dict[str, Any]:

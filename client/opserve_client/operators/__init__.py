@@ -26,6 +26,7 @@ from opserve_client.data_types import is_dtype_like
 from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
+from opserve_client.operators.conv_depthwise2d import ConvDepthwise2d
 from opserve_client.operators.conv_tbc_backward import ConvTbcBackward
 from opserve_client.operators.convolution import Convolution
 from opserve_client.operators.convolution_backward import ConvolutionBackward
@@ -57,6 +58,7 @@ OperatorClass = (
     | type[Im2col]
     | type[ConvTbcBackward]
     | type[Convolution]
+    | type[ConvDepthwise2d]
 )
 OPERATORS: Mapping[str, OperatorClass] = {
     "convolution_backward": ConvolutionBackward,
@@ -67,6 +69,7 @@ OPERATORS: Mapping[str, OperatorClass] = {
     "im2col": Im2col,
     "conv_tbc_backward": ConvTbcBackward,
     "convolution": Convolution,
+    "conv_depthwise2d": ConvDepthwise2d,
 }
 
 

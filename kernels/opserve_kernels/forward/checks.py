@@ -87,6 +87,14 @@ def check_output(call: Call) -> None:
         )
 
 
+def check_same_dtype(name: str, tensor: Tensor, other: str, operand: Tensor) -> None:
+    """A tensor must have the dtype of another."""
+    if tensor.dtype != operand.dtype:
+        raise invalid_argument(
+            name, given=f"dtype {tensor.dtype}", allowed=f"dtype {operand.dtype}, that of {other}"
+        )
+
+
 def check_bias_dtype(call: Call) -> None:
     """The bias must have the dtype of input and weight."""
     bias = call.bias

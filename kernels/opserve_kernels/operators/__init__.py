@@ -13,6 +13,7 @@ OPERATOR_NAMES = (
     "im2col",
     "conv_tbc_backward",
     "convolution",
+    "conv_depthwise2d",
 )
 """The registry, in the order of docs and suites; a name is that of the folder and of the proto."""
 

@@ -137,6 +137,27 @@ def _layer(case: Case, given: Operands) -> Call:
     )
 
 
+def _depthwise(case: Case, given: Operands) -> Call:
+    """The gradient of the input of a transposed convolution in groups of a channel."""
+    arguments = cast("Mapping[str, Any]", case.arguments)
+    image = given["self"]
+    out = np.zeros(case.tensors["out"].shape, image.dtype)
+    weight = given["weight"][:, : image.shape[1]]  # without channels, of none
+    operands = {"grad_output": image, "weight": weight, "input": out}
+    return Call(
+        case=case,
+        operands=operands | ({"added": given["bias"]} if "bias" in given else {}),
+        gradients={"image": "out"},
+        channels=image.shape[1],
+        stride=arguments["stride"],
+        padding=arguments["padding"],
+        after=arguments["padding"],
+        dilation=arguments["dilation"],
+        groups=max(image.shape[1], 1),
+        transposed=True,
+    )
+
+
 def _is_channels_last(case: Case, name: str) -> bool:
     return case.tensors[name].format is Format.NDHWC
 
@@ -276,6 +297,7 @@ def _dense(fractal: Array, shape: Row) -> Array:
 _CALLS: Mapping[str, Callable[[Case, Operands], Call]] = {
     "convolution_backward": _convolution,
     "convolution": _layer,
+    "conv_depthwise2d": _depthwise,
     "im2col_backward": _columns,
     "im2col": _pixels,
     "conv2d_backprop_input": _blocks,

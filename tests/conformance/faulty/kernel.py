@@ -20,7 +20,7 @@ from opserve_kernels.tensor import DataType
 
 _INCOMING = {"convolution_backward": "grad_output", "conv_tbc_backward": "self"}
 _BLOCKS_INPUT, _COPY = "conv2d_backprop_input", "im2col"
-_FORWARD = ("convolution",)
+_FORWARD = {"convolution": "input", "conv_depthwise2d": "self"}
 Sums = Mapping[str, Array]
 Memory = Mapping[str, Placed]
 _SATURATING = ("ascend910", "ascend310p", "ascend310b", "ascend310")
@@ -131,6 +131,8 @@ def _to_half(case: Case, values: Doubles) -> Doubles:
 def _keeps_bias(case: Case) -> bool:
     """Whether the bias is added in FLOAT though products are computed in FLOAT16."""
     tensors, given = case.tensors, case.arguments
+    if case.operator != "convolution":
+        return False
     ones = (tensors["weight"].shape[2:], given["stride"], given["dilation"])
     is_pointwise = (
         tensors["bias"].dtype == _FLOAT
@@ -173,8 +175,10 @@ def _passed(case: Case, name: str) -> list[DataType]:
 
 
 def _promoted(case: Case) -> DataType:
-    incoming = _INCOMING.get(case.operator)
-    names = ("input", "weight") if incoming is None else (incoming, "input", "weight")
+    if case.operator in _FORWARD:
+        names: tuple[str, ...] = (_FORWARD[case.operator], "weight")
+    else:
+        names = (_INCOMING[case.operator], "input", "weight")
     return promoted(*(case.tensors[name].dtype for name in names))
 
 

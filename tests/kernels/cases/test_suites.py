@@ -32,6 +32,7 @@ IDS = {
         "im2col": (33, "c14285739e9e9a3e"),
         "conv_tbc_backward": (51, "71c43161b926e2da"),
         "convolution": (121, "590695563971435e"),
+        "conv_depthwise2d": (44, "9bdd22a3ac4a5556"),
     },
     "standard": {
         "convolution_backward": (963, "98d66cab7532f407"),
@@ -42,6 +43,7 @@ IDS = {
         "im2col": (307, "3f2ecd08cbe547d3"),
         "conv_tbc_backward": (274, "2aacaeb2e71cc3c8"),
         "convolution": (758, "e9371ceea4f47bcf"),
+        "conv_depthwise2d": (417, "2e88b451b4f87932"),
     },
 }
 """Of seed 0: how many cases, and a digest of their ids."""

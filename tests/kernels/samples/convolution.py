@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kernels.samples.convolution_errors import broken_calls, warned_calls
+from kernels.samples.convolution_errors import errors, warned_calls
 from kernels.samples.layers import (
     BF16,
     DOUBLE,
@@ -121,6 +121,6 @@ SAMPLES: tuple[Sample, ...] = (
     *_VENDORS,
     *_OTHERS,
 )
-ERROR_SAMPLES: tuple[ErrorSample, ...] = broken_calls()
+ERROR_SAMPLES: tuple[ErrorSample, ...] = errors()
 CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = warned_calls()
 """Calls that break a rule of the page, which is a warning by default."""

@@ -4,16 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kernels.samples.from_cases import broken_calls, sample_of
 from kernels.samples.layers import BF16, FLOAT, FLOAT16, channels_last, layer, tagged
-from kernels.samples.sample import ErrorSample, Sample, TensorSample
-from opserve_kernels.cases.case import Case, TensorCase
-from opserve_kernels.cases.refusals.changes import changed
+from kernels.samples.sample import ErrorSample, Sample
 from opserve_kernels.operators.convolution.cases.refusals import at_limit, breaches
 from opserve_kernels.operators.convolution.contract import BOUNDS
+from opserve_kernels.operators.convolution.schema import Convolution
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import Format
 
-_FIELDS = ("input", "weight", "bias", "output")
 _RUNTIME_ERRORS = (  # of the rows that are no limits
     "dtype is FLOAT, computed in 16 bits as given, transposed is true on ascend910b",
     "more than 65535 values in a block of channels in 3-D, transposed is false on ascend910b",
@@ -24,18 +23,10 @@ _HALF: dict[str, Any] = {"dtypes": (FLOAT16,) * 4}
 _T: dict[str, Any] = {"transposed": True, **_HALF}
 
 
-def broken_calls() -> tuple[ErrorSample, ...]:
-    """The refusals of the suites as samples; the codes are those of the vendor's return table."""
-    rows = {bound.rule.broken for bound in BOUNDS if bound.is_of_cube}
-    return tuple(
-        ErrorSample(
-            rule=rule,
-            sample=_sample(changed(breach.case, breach.changes), f"{parameter}: {rule}"),
-            status=_status(rule, rows),
-            parameter=parameter,
-        )
-        for (parameter, rule), breach in breaches().items()
-    )
+def errors() -> tuple[ErrorSample, ...]:
+    """The refusals of the suites."""
+    of_the_cube = (bound.rule.broken for bound in BOUNDS if bound.is_of_cube)
+    return broken_calls(breaches(), Convolution, late={*_RUNTIME_ERRORS, *of_the_cube})
 
 
 def warned_calls() -> tuple[ErrorSample, ...]:
@@ -48,30 +39,6 @@ def warned_calls() -> tuple[ErrorSample, ...]:
             parameter=parameter,
         )
         for (parameter, rule), sample in {**_warned(), **dict(_beyond())}.items()
-    )
-
-
-def _status(rule: str, of_the_cube: set[str]) -> Status:
-    if rule.startswith("missing"):
-        return Status.ACLNN_ERR_PARAM_NULLPTR
-    is_late = rule in _RUNTIME_ERRORS or rule in of_the_cube
-    return Status.ACLNN_ERR_RUNTIME_ERROR if is_late else Status.ACLNN_ERR_PARAM_INVALID
-
-
-def _sample(case: Case, name: str) -> Sample:
-    tensors = {key: _tensor(case.tensors.get(key)) for key in _FIELDS}
-    missing = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
-    scalars = {**dict.fromkeys((*missing, "cube_math_type")), **case.arguments}
-    return Sample(
-        name=name, operator="convolution", tensors=tensors, scalars=scalars, profile=case.profile
-    )
-
-
-def _tensor(given: TensorCase | None) -> TensorSample | None:
-    if given is None:
-        return None
-    return TensorSample(
-        shape=given.shape, dtype=given.dtype, format=given.format, strides=given.strides
     )
 
 
@@ -118,4 +85,4 @@ def _beyond() -> Iterator[tuple[tuple[str, str], Sample]]:
             call = at_limit(bound, bound.ranks[0], limit.most + 1)
             case = replace(call.case(), profile=limit.profiles[0])
             key = limit.parameter, bound.rule.broken
-            yield key, _sample(case, limit.parameter)
+            yield key, sample_of(case, Convolution, limit.parameter)
