@@ -182,8 +182,8 @@ SEED ?= 1
 mutants: warm ## mutants drawn by a seed, each run against tests that execute its line (SEED=7); at most 60 minutes
 	$(BIN)/python -m tools.mutants --seed $(SEED) $(ARGS)
 
-demo: $(READY) ## trains a small network, every convolution gradient by the service
-	$(BIN)/opserve demo
+demo: $(READY) ## trains a small network, every convolution and its gradients by the service (ARGS="--picture loss.png")
+	$(BIN)/opserve demo $(ARGS)
 
 serve: $(READY) ## the service on its default loopback ports
 	$(BIN)/opserve serve

@@ -28,7 +28,7 @@ from opserve_client.cli_connection import (
 )
 from opserve_client.cli_rows import AsJson, named_like, printable, show_json
 from opserve_client.errors import OpserveError
-from opserve_client.file_errors import sentence_of
+from opserve_client.file_errors import check_writable, sentence_of
 from opserve_client.files import (
     RESULTS_SUFFIX,
     FileError,
@@ -298,11 +298,22 @@ app.command(rich_help_panel=_CALLS)(cli_trace.trace)
 
 
 @app.command(rich_help_panel=_CALLS)
-def demo() -> None:
+def demo(
+    *,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            callback=named_like(".png"),
+            help="Write the loss by step and a few digits to this .png file.",
+        ),
+    ] = None,
+) -> None:
     """Train a small network on handwritten digits with a service that the command starts."""
     from opserve_client import demo as demonstration  # noqa: PLC0415  needs the extra [demo]
 
-    raise typer.Exit(demonstration.main())
+    if picture is not None:
+        check_writable(picture)
+    raise typer.Exit(demonstration.main(picture))
 
 
 app.command(rich_help_panel=_TEAMS)(cli_apply.apply)

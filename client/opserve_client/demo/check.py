@@ -1,7 +1,7 @@
-"""Comparison of gradients with float64 ones, with a bound derived from the reduction length.
+"""Comparison of convolutions and gradients with float64, by a bound from the reduction length.
 
 For each element |given - exact| <= u*|exact| + (4*sqrt(K) + 2)*u*magnitude, where u = 2^-24, K
-is the number of products in its sum and magnitude the same sum of absolute values.
+is the number of terms in its sum and magnitude the same sum of absolute values.
 """
 
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_client.demo.network import Array, Convolution, Gradients
+from opserve_client.demo.network import Array, Gradients, Layer
 
 UNIT_ROUNDOFF = 2.0**-24
+_TAPS = 9
 Exact = NDArray[np.float64]
 
 
@@ -29,14 +30,22 @@ class Agreement:
     used_bound: float = 0.0
     compared: int = 0
 
-    def compare(
-        self, layer: Convolution, operands: tuple[Array, Array, Array], given: Gradients
+    def compare_output(
+        self, layer: Layer, operands: tuple[Array, Array, Array], given: Array
+    ) -> None:
+        """Compares the convolution of one call; operands are images, weight and bias."""
+        exact = exact_output(layer, *(array.astype(np.float64) for array in operands))
+        magnitude = exact_output(layer, *(abs(array.astype(np.float64)) for array in operands))
+        self._note(given, exact, magnitude, layer.channels[0] * _TAPS + 1)
+
+    def compare_gradients(
+        self, layer: Layer, operands: tuple[Array, Array, Array], given: Gradients
     ) -> None:
         """Compares the gradients of one call; operands are grad_output, images and weight."""
         exact = exact_gradients(layer, *(array.astype(np.float64) for array in operands))
         magnitude = exact_gradients(layer, *(abs(array.astype(np.float64)) for array in operands))
         pixels = len(operands[0]) * layer.output_size**2
-        lengths = (layer.channels[1] * 9, pixels, pixels)
+        lengths = (layer.channels[1] * _TAPS, pixels, pixels)
         got = (given.grad_input, given.grad_weight, given.grad_bias)
         for array, truth, size, length in zip(got, exact, magnitude, lengths, strict=True):
             if array is not None:
@@ -51,18 +60,34 @@ class Agreement:
         self.compared += given.size
 
 
+def exact_output(layer: Layer, images: Exact, weight: Exact, bias: Exact) -> Exact:
+    """Returns the convolution in float64, by its definition."""
+    sums = _window_rows(layer, images) @ weight.reshape(len(weight), -1).T + bias
+    sizes = (len(images), layer.output_size, layer.output_size, len(weight))
+    return sums.reshape(sizes).transpose(0, 3, 1, 2)
+
+
 def exact_gradients(
-    layer: Convolution, grad_output: Exact, images: Exact, weight: Exact
+    layer: Layer, grad_output: Exact, images: Exact, weight: Exact
 ) -> tuple[Exact, Exact, Exact]:
     """Returns grad_input, grad_weight and grad_bias in float64, from the forward definition."""
-    windows = layer.windows(images)
-    grad_weight = np.einsum("nkhw,nchwij->kcij", grad_output, windows, optimize=True)
-    taps = np.einsum("nkhw,kcij->nchwij", grad_output, weight, optimize=True)
-    padded = np.zeros((*images.shape[:2], layer.size + 2, layer.size + 2))
-    last = layer.stride * (layer.output_size - 1) + 1
+    batch, channels, *_ = images.shape
+    size, kernels = layer.output_size, len(weight)
+    rows = grad_output.transpose(0, 2, 3, 1).reshape(-1, kernels)
+    grad_weight = (rows.T @ _window_rows(layer, images)).reshape(weight.shape)
+    taps = (rows @ weight.reshape(kernels, -1)).reshape(batch, size, size, channels, 3, 3)
+    padded = np.zeros((batch, layer.size + 2, layer.size + 2, channels))
+    last = layer.stride * (size - 1) + 1
     for row in range(3):
         for column in range(3):
-            rows = slice(row, row + last, layer.stride)
+            lines = slice(row, row + last, layer.stride)
             columns = slice(column, column + last, layer.stride)
-            padded[:, :, rows, columns] += taps[..., row, column]
-    return padded[:, :, 1:-1, 1:-1], grad_weight, grad_output.sum(axis=(0, 2, 3))
+            padded[:, lines, columns] += taps[..., row, column]
+    grad_input = padded[:, 1:-1, 1:-1].transpose(0, 3, 1, 2)
+    return grad_input, grad_weight, grad_output.sum(axis=(0, 2, 3))
+
+
+def _window_rows(layer: Layer, images: Exact) -> Exact:
+    """Returns a row of C * 9 elements for each position of the kernel on each image."""
+    windows = np.asarray(layer.windows(images), np.float64).transpose(0, 2, 3, 1, 4, 5)
+    return windows.reshape(-1, images.shape[1] * _TAPS)

@@ -1,18 +1,17 @@
-"""A small convolutional network in NumPy, with a parameter for its convolution gradients."""
+"""A small convolutional network in NumPy, with a parameter for its convolutions."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
-ConvolutionGradients = Callable[["Convolution", Array, Array], "Gradients"]
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
+class Layer:
     """A 2-D convolution with a 3x3 kernel and padding 1.
 
     Attributes:
@@ -34,12 +33,6 @@ class Convolution:
         """Height and width of the output."""
         return (self.size - 1) // self.stride + 1
 
-    def forward(self, image: Array, weight: Array, bias: Array) -> Array:
-        """Returns the convolution of images (N, C, size, size)."""
-        windows = self.windows(image)
-        images: Array = np.einsum("nchwij,kcij->nkhw", windows, weight, optimize=True)
-        return images + bias[:, None, None]
-
     def windows(self, image: NDArray[np.floating]) -> NDArray[np.floating]:
         """Returns every 3x3 window under the kernel: (N, C, H', W', 3, 3)."""
         padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
@@ -56,15 +49,23 @@ class Gradients:
     grad_weight: Array
     grad_bias: Array
 
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """The computed gradients."""
-        computed = (self.grad_input, self.grad_weight, self.grad_bias)
-        return tuple(array for array in computed if array is not None)
+
+class Convolutions(Protocol):
+    """The convolutions of a network and their gradients, wherever they are computed."""
+
+    def forward(self, layer: Layer, images: Array, weight: Array, bias: Array) -> Array:
+        """Returns the convolution of images (N, C, size, size)."""
+        ...
+
+    def gradients(
+        self, layer: Layer, grad_output: Array, images: Array, weight: Array
+    ) -> Gradients:
+        """Returns the gradients of the layer's last convolution, which had these operands."""
+        ...
 
 
-FIRST = Convolution("first", channels=(1, 8), size=8, stride=1, needs_grad_input=False)
-SECOND = Convolution("second", channels=(8, 16), size=8, stride=2, needs_grad_input=True)
+FIRST = Layer("first", channels=(1, 8), size=8, stride=1, needs_grad_input=False)
+SECOND = Layer("second", channels=(8, 16), size=8, stride=2, needs_grad_input=True)
 CLASSES = 10
 
 
@@ -72,14 +73,14 @@ class DigitsNetwork:
     """Two convolutions with ReLU and a dense layer, trained by momentum.
 
     Args:
-        gradients: Function for the gradients of a convolution from its input and grad_output.
+        convolutions: Computes the convolutions and their gradients.
         seed: Seed of the initial weights.
     """
 
-    def __init__(self, gradients: ConvolutionGradients, *, seed: int) -> None:
+    def __init__(self, convolutions: Convolutions, *, seed: int) -> None:
         random = np.random.default_rng(seed)
         features = SECOND.channels[1] * SECOND.output_size**2
-        self._gradients = gradients
+        self._convolutions = convolutions
         self.parameters: dict[str, Array] = {
             "dense.weight": _initial(random, (features, CLASSES), features),
             "dense.bias": np.zeros(CLASSES, np.float32),
@@ -117,10 +118,10 @@ class DigitsNetwork:
         scores = flat @ self.parameters["dense.weight"] + self.parameters["dense.bias"]
         return first, second, scores
 
-    def _activate(self, layer: Convolution, images: Array) -> Array:
-        weight = self.parameters[f"{layer.name}.weight"]
-        bias = self.parameters[f"{layer.name}.bias"]
-        return np.maximum(layer.forward(images, weight, bias), np.float32(0))
+    def _activate(self, layer: Layer, images: Array) -> Array:
+        weight, bias = (self.parameters[f"{layer.name}.{name}"] for name in ("weight", "bias"))
+        output = self._convolutions.forward(layer, images, weight, bias)
+        return np.maximum(output, np.float32(0))
 
     def _backward(
         self, images: Array, first: Array, second: Array, grad_scores: Array
@@ -129,13 +130,18 @@ class DigitsNetwork:
         grads = {"dense.weight": flat.T @ grad_scores, "dense.bias": grad_scores.sum(axis=0)}
         grad_flat = grad_scores @ self.parameters["dense.weight"].T
         grad = grad_flat.reshape(second.shape) * (second > 0)
-        through_second = self._gradients(SECOND, first, grad)
+        through_second = self._gradients(SECOND, grad, first)
         assert through_second.grad_input is not None, "the first convolution is trained through it"
-        through_first = self._gradients(FIRST, images, through_second.grad_input * (first > 0))
+        grad = through_second.grad_input * (first > 0)
+        through_first = self._gradients(FIRST, grad, images)
         for layer, through in ((FIRST, through_first), (SECOND, through_second)):
             grads[f"{layer.name}.weight"] = through.grad_weight
             grads[f"{layer.name}.bias"] = through.grad_bias
         return grads
+
+    def _gradients(self, layer: Layer, grad_output: Array, images: Array) -> Gradients:
+        weight = self.parameters[f"{layer.name}.weight"]
+        return self._convolutions.gradients(layer, grad_output, images, weight)
 
 
 def _initial(random: np.random.Generator, shape: tuple[int, ...], fan_in: int) -> Array:
