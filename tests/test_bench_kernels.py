@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from math import prod
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.kernels import goals, measuring, peak, report, subject
+from benchmarks.kernels import goals, measuring, peak, regret, report, subject
 from benchmarks.kernels.arrays import convolution_arrays, fold_columns, relative_error, unfold_image
 from benchmarks.kernels.draw import COUNT, random_shapes
 from benchmarks.kernels.goals import Goal, goals_of, write_goals
@@ -257,6 +257,32 @@ def test_arrays_of_a_shape_are_the_same_for_both_sides() -> None:
 def test_loop_of_the_peak_adds_in_every_chain() -> None:
     twelve_chains_of_two = 24 * 2.0**-40
     assert peak._loop(1) == twelve_chains_of_two
+
+
+def test_loops_at_once_are_less_than_the_threads_where_cores_are_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def seconds_of(_pool: object, count: int) -> float:
+        return {1: 2.0, 2: 2.5}[count]
+
+    monkeypatch.setattr(peak, "_seconds_of", seconds_of)
+    assert peak.loops_at_once(2) == pytest.approx(1.6)
+
+
+def test_regret_is_the_time_of_the_chosen_algorithm_over_that_of_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = {"image: packed": 3.0, "image: flat": 2.0, "weight: dots": 5.0, "weight: outer": 1.0}
+
+    def by_turns(calls: Mapping[str, object], _rounds: int) -> dict[str, list[float]]:
+        return {way: [times[way]] for way in calls}
+
+    monkeypatch.setattr(regret, "by_turns", by_turns)
+    shape = convolution("few channels", "b2 c4 o4 i8x8 k3 p1")
+    image, weight = regret.regrets([shape], 1)
+    assert (image.best, weight.best) == ("image: flat", "weight: outer")
+    for one in (image, weight):
+        assert one.regret == times[one.chosen] / times[one.best]
 
 
 def test_rounds_take_turns_and_warming_up_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

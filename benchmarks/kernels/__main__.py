@@ -21,24 +21,32 @@ from benchmarks.kernels.comparisons import (
 )
 from benchmarks.kernels.draw import SEED, random_shapes
 from benchmarks.kernels.goals import goals_of, write_goals
-from benchmarks.kernels.lines import Line, Suite
-from benchmarks.kernels.peak import peak_operations
+from benchmarks.kernels.lines import THREADS, Line, Suite
+from benchmarks.kernels.peak import loops_at_once, peak_operations
 from benchmarks.kernels.plot import draw
+from benchmarks.kernels.regret import regrets, show_regrets
 from benchmarks.kernels.report import Setting, show_goals, show_lines, write_lines
+from benchmarks.kernels.shapes import ConvolutionShape
 from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES, THREADED
 from benchmarks.machine import processor
 
 Comparison = Callable[[int], Line]
 
 _ROUNDS, _QUICK_ROUNDS = 9, 3
+_LEAST_LOOPS = 1.7  # multiply-add loops that two threads must run in the time of one
 
 
 def main() -> None:
     """Measures, prints, and writes benchmarks/out/kernels.{json,csv,png}."""
     options = _options()
     peer.use_threads(1)
+    if options.regret:
+        shapes = (*CONVOLUTIONS, *random_shapes(options.seed))
+        progress = track(shapes, description="choices")
+        show_regrets([one for shape in progress for one in regrets([shape], options.rounds)])
+        return
     rounds = _QUICK_ROUNDS if options.quick else options.rounds
-    comparisons = _comparisons(options.seed, options.shapes)
+    comparisons = _comparisons(options.seed, options.shapes, threaded=_threaded())
     setting = _setting(rounds)
     lines = [compare(rounds) for compare in track(comparisons, description="shapes")]
     show_lines(lines, setting)
@@ -57,12 +65,35 @@ def _options() -> Namespace:
     )
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"number of rounds ({_ROUNDS})")
     parser.add_argument("--quick", action="store_true", help=f"measure only {_QUICK_ROUNDS} rounds")
+    parser.add_argument(
+        "--regret", action="store_true", help="force every algorithm; writes no files"
+    )
     parser.add_argument("--seed", type=int, default=SEED, help=f"seed of random shapes ({SEED})")
     return parser.parse_args()
 
 
-def _comparisons(seed: int, names: Sequence[str] | None) -> list[Comparison]:
-    """Returns the comparisons for the named shapes, or for all without names."""
+def _threaded() -> tuple[ConvolutionShape, ...]:
+    """Returns the shapes for several threads; none where other processes use the cores."""
+    reached = loops_at_once(THREADS)
+    if reached >= _LEAST_LOOPS:
+        return THREADED
+    print(
+        f"{THREADS} threads run {reached:.2f} loops in the time of one, fewer than {_LEAST_LOOPS}: "
+        "figures of several threads would show other processes, and are left out"
+    )
+    return ()
+
+
+def _comparisons(
+    seed: int, names: Sequence[str] | None, *, threaded: Sequence[ConvolutionShape] = THREADED
+) -> list[Comparison]:
+    """Returns the comparisons for the named shapes, or for all without names.
+
+    Args:
+        seed: Seed of the random shapes.
+        names: Names of shapes; None means all.
+        threaded: Shapes for several threads.
+    """
     of_suites = ((HALVES, Suite.FLOAT16), (HALVES, Suite.BFLOAT16))
     named: list[tuple[str, Comparison]] = [
         *((shape.name, partial(compare_in_depth, shape)) for shape in CONVOLUTIONS),
@@ -75,7 +106,7 @@ def _comparisons(seed: int, names: Sequence[str] | None) -> list[Comparison]:
         *((shape.name, partial(compare_folds, shape)) for shape in FOLDS),
         *((shape.name, partial(compare_unfolds, shape)) for shape in FOLDS),
         *((shape.name, partial(compare_filters, shape)) for shape in FILTERS),
-        *((shape.name, partial(compare_on_threads, shape)) for shape in THREADED),
+        *((shape.name, partial(compare_on_threads, shape)) for shape in threaded),
     ]
     if names:
         unknown = set(names) - {name for name, _ in named}

@@ -15,7 +15,7 @@ TARGETS: Mapping[Suite, float] = {
     Suite.FAST: 2.2,
     Suite.RANDOM: 1.8,
     Suite.FLOAT16: 5.0,
-    Suite.BFLOAT16: 5.0,
+    Suite.BFLOAT16: 1.7,
     Suite.FOLD: 3.5,
     Suite.UNFOLD: 3.0,
     Suite.FILTER: 1.8,

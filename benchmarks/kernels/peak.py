@@ -1,6 +1,7 @@
-"""Peak of one core: a loop of independent vector multiply-adds."""
+"""Peak of one core and of several: a loop of independent vector multiply-adds."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from statistics import median
 from typing import Any
@@ -83,3 +84,21 @@ def peak_operations() -> float:
         _loop(_ROUNDS)
         seconds.append(time.thread_time() - start)
     return 2 * _LANES * _CHAINS * _ROUNDS / median(seconds)
+
+
+def loops_at_once(threads: int) -> float:
+    """Returns how many loops several threads run in the time of one, by the clock.
+
+    Fewer than the threads where other processes use the cores; least times of several runs count.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        one, several = (
+            min(_seconds_of(pool, count) for _ in range(_TIMES)) for count in (1, threads)
+        )
+    return threads * one / several
+
+
+def _seconds_of(pool: ThreadPoolExecutor, count: int) -> float:
+    start = time.perf_counter()
+    list(pool.map(_loop, [_ROUNDS] * count))
+    return time.perf_counter() - start

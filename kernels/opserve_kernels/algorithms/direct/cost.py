@@ -26,9 +26,10 @@ PAIR_PRODUCTS = 0.6
 _COPY_CYCLES = 0.25  # of a value into a panel
 _RUN_CYCLES = 4.0  # of starting a run of them
 
-_DOT_CYCLES = 1.08  # of a multiply-add of vectors, with its loads
+_DOT_CYCLES = 1.03  # of a multiply-add of vectors, with its loads
 _LOAD_CYCLES = 1.6  # of a value into a padded copy
-_SPLIT_CYCLES = 4.0  # the same if it is split into phases
+_SPLIT_CYCLES = 3.0  # the same if it is split into phases
+_SUM_CYCLES = 4.0  # of a sum of dots that leaves the registers and is stored
 _TURN_CYCLES = 1.0  # of starting a tile's products of one pixel
 _PIXEL_CYCLES = 1.5  # of a pixel in the table of a tap
 _TURN_LANES = 1.0  # of a value among LANES channels into a copy
@@ -84,7 +85,9 @@ def _dot_cycles(product: Correlation, blocks: ResultBlocks) -> float:
         loading += _LOAD_CYCLES * convolution.input_channels
     else:
         loading += _SPLIT_CYCLES * convolution.input_channels * product.source_phases
-    return positions * (_DOT_CYCLES * products + loading)
+    sums = whole_rows(convolution.output_channels) * convolution.column_rows
+    storing = _SUM_CYCLES * sums / convolution.output_pixels
+    return positions * (_DOT_CYCLES * products + loading) + storing
 
 
 def _outer_cycles(product: Correlation, *, products: float = 1.0) -> float:
