@@ -236,8 +236,6 @@ def view_of(session: Session, handle: int, offset: int, size_bytes: int) -> memo
 async def idle_view(session: Session, handle: int, offset: int, size_bytes: int) -> memoryview:
     """The bytes of a range after all queued work on their buffer; for use at once.
 
-    Each use renews the session's lease, also where many of them make up one call.
-
     Raises:
         HandleNotFound: 107017, the buffer does not exist, or it or its session ended during the
             wait.
@@ -249,8 +247,6 @@ async def idle_view(session: Session, handle: int, offset: int, size_bytes: int)
     if session.buffers.get(handle).users:
         with session.in_progress():
             await _wait_in_turn(session, handle)
-    # The use renews the lease.
-    session.touch()
     return view
 
 

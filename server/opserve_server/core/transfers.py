@@ -43,6 +43,7 @@ async def write(
                 raise _wrong_size(written + len(chunk), size_bytes)
             # For each chunk anew: the buffer may have been freed, or used by a new call, while the
             # client was sending.
+            session.touch()
             view = await idle_view(session, buffer, offset + written, len(chunk))
             if not written:
                 started_s = session.time()  # the wait for queued work is over
@@ -66,7 +67,9 @@ async def read(
     size_bytes: int,
     form: Callable[[memoryview], bytes] = bytes,
 ) -> AsyncGenerator[bytes]:
-    """Copies bytes of a buffer to the host in chunks; errors come before the first chunk.
+    """Copies bytes of a buffer to the host in chunks, each of which renews the lease.
+
+    Errors come before the first chunk.
 
     Args:
         session: Session of the buffer.
@@ -82,6 +85,7 @@ async def read(
     with session.in_flight(size_bytes):
         for start in range(offset, offset + size_bytes, chunk_bytes):
             size = min(chunk_bytes, offset + size_bytes - start)
+            session.touch()
             yield form(await idle_view(session, buffer, start, size))
             if (start + size) % _TURN_BYTES < size:
                 await end_slice()

@@ -305,6 +305,24 @@ async def test_a_slow_upload_keeps_its_lease_and_a_stalled_one_does_not(caller: 
         await write(LIMITS.lease_default_s + 1, 0)
 
 
+async def test_a_slow_download_keeps_its_lease_and_a_stalled_one_does_not(caller: Caller) -> None:
+    buffer = await caller.buffer(4 * LIMITS.chunk_bytes)
+
+    async def read(gap_s: float) -> int:
+        size_bytes = 4 * LIMITS.chunk_bytes
+        received = 0
+        async for chunk in caller.service.read(
+            LOCAL, caller.name, buffer=buffer, offset=0, size_bytes=size_bytes
+        ):
+            received += len(chunk)
+            await asyncio.sleep(gap_s)
+        return received
+
+    assert await read(LIMITS.lease_default_s - 1) == 4 * LIMITS.chunk_bytes
+    with pytest.raises(HandleNotFound):
+        await read(LIMITS.lease_default_s + 1)
+
+
 async def test_a_read_that_waits_for_a_call_keeps_its_lease(caller: Caller) -> None:
     buffer = await caller.buffer()
     columns = Tensor(shape=(9, 4), dtype=DataType.FLOAT16, strides=(1, 9), buffer=buffer)
