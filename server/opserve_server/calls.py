@@ -10,9 +10,9 @@ from typing import TypedDict
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import RETRY_AFTER_S
 from opserve_server.core.errors import (
+    CallTooLarge,
     HandleNotFound,
     InvalidArgument,
-    LimitExceeded,
     NotAllowed,
     OpserveError,
     QuotaExceeded,
@@ -140,7 +140,7 @@ def quota_members(error: OpserveError) -> QuotaMembers:
     return {"limit": error.limit, "use": error.use, "retry_after_s": error.retry_after_s}
 
 
-class BodyTooLarge(LimitExceeded):
+class BodyTooLarge(CallTooLarge):
     """A body is larger than the service accepts; a retry cannot succeed (207012)."""
 
     def __init__(self, parameter: str, *, limit: int, unit: str = "bytes") -> None:

@@ -18,7 +18,7 @@ from typing import Self, TypeVar
 
 from opserve_kernels.status import Status
 from opserve_server.core.accounts import Accounts, Reservation
-from opserve_server.core.errors import LimitExceeded, OpserveError, service_ends
+from opserve_server.core.errors import CallTooLarge, LimitExceeded, OpserveError, service_ends
 from opserve_server.core.tenants import Resource
 
 MessageT = TypeVar("MessageT")
@@ -280,8 +280,8 @@ def _unread(calls: int) -> LimitExceeded:
     )
 
 
-def _too_large(size_bytes: int, limit_bytes: int) -> LimitExceeded:
-    return LimitExceeded(
+def _too_large(size_bytes: int, limit_bytes: int) -> CallTooLarge:
+    return CallTooLarge(
         Status.ACL_ERROR_RT_OVER_LIMIT,
         f"This message has {size_bytes} bytes, and {limit_bytes} are the limit without a key: send "
         "a smaller one, or a key.",

@@ -97,7 +97,7 @@ def test_a_contradiction_is_refused(
     assert (raised.value.code, raised.value.parameter) == (100000, parameter)
 
 
-def test_without_a_session_it_is_not_found(client: Client) -> None:
+def test_without_a_session_or_one_of_its_own_it_is_refused(client: Client) -> None:
     with pytest.raises(OpserveError) as raised:
         run(client)
-    assert (raised.value.code, raised.value.parameter) == (107017, "session")
+    assert (raised.value.code, raised.value.parameter) == (100000, "session")

@@ -135,6 +135,7 @@ ERRORS: Sequence[OpserveError] = [
     errors.WrongState(_STATUS, "groups: given 3", **_PARTS),
     errors.OutOfMemory(_STATUS, "groups: given 3", **_PARTS),
     errors.LimitExceeded(_STATUS, "groups: given 3", **_PARTS),
+    errors.CallTooLarge(_STATUS, "groups: given 3", **_PARTS),
     errors.QuotaExceeded(
         Resource.STREAMS, tenant="ours", limit=8, use=8, requested=1, retry_after_s=1.5
     ),

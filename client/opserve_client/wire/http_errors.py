@@ -101,8 +101,8 @@ def _from_another(status: int, body: bytes, *, address: str) -> OpserveError:
         return unreachable(f"{address}: a program between client and service failed {shown}")
     if status in _NOT_FOUND:
         return malformed_answer(
-            f"{address} does not serve Connect, as services before 0.3 do not: use the address of "
-            f"its gRPC API {shown}"
+            f"{address} does not serve Connect. Is a path in the address wrong? A service before "
+            f"0.3 does not: use the address of its gRPC API {shown}"
         )
     return malformed_answer(f"{address}: the answer is malformed {shown}")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from opserve_kernels.errors import rejection
 from opserve_kernels.status import Status
 from opserve_server.core.commands import HANDLERS, Command
-from opserve_server.core.errors import LimitExceeded, OpserveError, unraised
+from opserve_server.core.errors import CallTooLarge, OpserveError, unraised
 from opserve_server.core.limits import Limits
 from opserve_server.core.memory_commands import Read, Write
 from opserve_server.core.results import Failed, Result
@@ -55,7 +55,7 @@ def _inline_bytes(command: Command) -> int:
 
 def _check_limit(parameter: str, given: int, limit: int) -> None:
     if given > limit:
-        raise LimitExceeded(
+        raise CallTooLarge(
             Status.ACL_ERROR_RT_OVER_LIMIT,
             rejection(parameter, given=f"{given} in one batch", allowed=f"at most {limit}"),
             parameter=parameter,

@@ -38,6 +38,7 @@ from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.tenants import Resource
 
 __all__ = [
+    "CallTooLarge",
     "DataCorrupted",
     "DeadlineMissed",
     "ExecutionAborted",
@@ -123,6 +124,10 @@ class OutOfMemory(OpserveError):
 
 class LimitExceeded(OpserveError):
     """A named limit of the service is reached."""
+
+
+class CallTooLarge(LimitExceeded):
+    """One call exceeds a limit of each call, so that no retry can succeed."""
 
 
 class TooManyUnknownKeys(LimitExceeded):

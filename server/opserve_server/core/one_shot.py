@@ -13,7 +13,7 @@ from opserve_kernels.operator import Operator
 from opserve_kernels.status import Status
 from opserve_kernels.tensor import NUMPY_DTYPES, DataType, Format, Tensor
 from opserve_server.core.accounts import Reservation
-from opserve_server.core.errors import InvalidArgument, LimitExceeded
+from opserve_server.core.errors import CallTooLarge, InvalidArgument
 from opserve_server.core.leases import Lease, leased, opened
 from opserve_server.core.memory_commands import Allocate
 from opserve_server.core.operator_commands import Execute, GetWorkspaceSize, SetTensorBuffer
@@ -121,7 +121,7 @@ async def computed(
     Raises:
         InvalidArgument: 100000, an array is missing or not of the named data type; or phase one
             rejects the call.
-        LimitExceeded: 207012, the outputs are too large; QuotaExceeded, for the tenant.
+        CallTooLarge: 207012, the outputs are too large; QuotaExceeded, for the tenant.
     """
     inputs = _inputs(call)
     arguments = _arguments(call, inputs)
@@ -268,7 +268,7 @@ def _output_bytes(call: OneShotCall, arguments: object) -> int:
 
 def _check_limit(call: OneShotCall, size: int) -> None:
     if size > call.output_bytes_limit:
-        raise LimitExceeded(
+        raise CallTooLarge(
             Status.ACL_ERROR_RT_OVER_LIMIT,
             f"The outputs have {size} bytes in all, and {call.output_bytes_limit} are the limit: "
             "use a session, whose outputs are read one by one.",

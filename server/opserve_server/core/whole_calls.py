@@ -8,7 +8,7 @@ from opserve_kernels.errors import invalid_argument, null_argument
 from opserve_kernels.status import Status
 from opserve_server.core.buffers import Buffer
 from opserve_server.core.copies import CopyKind
-from opserve_server.core.errors import LimitExceeded, OutOfMemory
+from opserve_server.core.errors import CallTooLarge, OutOfMemory
 from opserve_server.core.executors import Executor, UsedTensor
 from opserve_server.core.memory import aligned
 from opserve_server.core.memory_commands import idle_view
@@ -65,7 +65,7 @@ async def compute(session: Session, call: WholeCall) -> Computed:
             wait; 107023, its stream was aborted.
         InvalidArgument: 161001, an input has neither a buffer nor bytes; 161002, bytes are given
             that are not those of an input without a buffer.
-        LimitExceeded: 207012, inputs or outputs have too many bytes in all.
+        CallTooLarge: 207012, inputs or outputs have too many bytes in all.
     """
     executor = _planned(session, call.plan)
     outputs = [used for used in executor.planned.used if used.written]
@@ -130,7 +130,8 @@ def _check_inputs(made: Sequence[UsedTensor], inputs: Mapping[int, bytes]) -> No
     needed = {used.index: used for used in made if not used.written}
     for index, used in needed.items():
         if used.span and index not in inputs:
-            raise null_argument(f"{used.name}.buffer")
+            wanted = f"its bytes in inputs, with index {index}, or a buffer"
+            raise null_argument(used.name, wanted=wanted)
     for index, data in inputs.items():
         if index not in needed:
             allowed = ", ".join(f"{known} ({used.name})" for known, used in needed.items())
@@ -144,7 +145,7 @@ def _check_inputs(made: Sequence[UsedTensor], inputs: Mapping[int, bytes]) -> No
 def _check_bytes(parameter: str, given: int, session: Session) -> None:
     limit = session.limits.submit_bytes_limit
     if given > limit:
-        raise LimitExceeded(
+        raise CallTooLarge(
             Status.ACL_ERROR_RT_OVER_LIMIT,
             f"The {parameter} of the call have {given} bytes in all, and {limit} are the limit: "
             "use buffers, GetWorkspaceSize and Execute.",

@@ -123,8 +123,11 @@ def whole_call_of(request: RunRequest) -> WholeCall:
             given = getattr(message, name, None)
             if given:
                 raise malformed(f"{part}.{name}", given=given, allowed="nothing in a whole call")
-    if request.session and request.HasField("open"):
-        raise malformed("session", given=request.session, allowed="nothing beside open")
+    if bool(request.session) == request.HasField("open"):
+        given = f"{request.session} and open" if request.session else "neither it nor open"
+        raise malformed("session", given=given, allowed="either a session or open")
+    if not request.HasField("plan"):
+        raise malformed("plan", given="nothing", allowed="the call of an operator")
     plan = command_of("get_workspace_size", request.plan)
     assert isinstance(plan, GetWorkspaceSize)
     tensors = len(OPERATORS[plan.operator].tensor_fields)

@@ -22,6 +22,7 @@ from opserve_server.calls import (
     retry_after_s,
 )
 from opserve_server.core.errors import (
+    CallTooLarge,
     DataCorrupted,
     DeadlineMissed,
     ExecutionAborted,
@@ -148,6 +149,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     WrongState: Row(StatusCode.FAILED_PRECONDITION),
     OutOfMemory: Row(StatusCode.RESOURCE_EXHAUSTED),
     LimitExceeded: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure, _retry_info)),
+    CallTooLarge: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure,)),
     QuotaExceeded: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure, _retry_info)),
     TooManyUnknownKeys: Row(StatusCode.RESOURCE_EXHAUSTED, (_quota_failure, _retry_info)),
     WaitTimedOut: Row(StatusCode.DEADLINE_EXCEEDED),

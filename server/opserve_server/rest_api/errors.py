@@ -14,7 +14,6 @@ from starlette.responses import Response
 from opserve_kernels.errors import shortened
 from opserve_server.allowed_values import allowed
 from opserve_server.calls import (
-    BodyTooLarge,
     end_of,
     malformed,
     note_failure,
@@ -22,6 +21,7 @@ from opserve_server.calls import (
     retry_after_s,
 )
 from opserve_server.core.errors import (
+    CallTooLarge,
     DataCorrupted,
     DeadlineMissed,
     ExecutionAborted,
@@ -75,7 +75,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     LimitExceeded: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
     QuotaExceeded: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
     TooManyUnknownKeys: Row(HTTPStatus.TOO_MANY_REQUESTS, retry=True),
-    BodyTooLarge: Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    CallTooLarge: Row(HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     WaitTimedOut: Row(HTTPStatus.GATEWAY_TIMEOUT),
     NotAllowed: Row(HTTPStatus.FORBIDDEN),
     PermissionDenied: Row(HTTPStatus.FORBIDDEN),

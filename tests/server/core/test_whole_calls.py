@@ -118,7 +118,7 @@ async def test_tensors_may_be_on_the_device(caller: Caller) -> None:
 @pytest.mark.parametrize(
     ("call", "status", "parameter"),
     [
-        (whole({}), Status.ACLNN_ERR_PARAM_NULLPTR, "grad_output.buffer"),
+        (whole({}), Status.ACLNN_ERR_PARAM_NULLPTR, "grad_output"),
         (whole({0: ELEMENTS[1:]}), Status.ACLNN_ERR_PARAM_INVALID, "inputs.data"),
         (whole({0: ELEMENTS, 1: b""}), Status.ACLNN_ERR_PARAM_INVALID, "inputs.index"),
         (whole({0: ELEMENTS, 2: b""}), Status.ACLNN_ERR_PARAM_INVALID, "inputs.index"),

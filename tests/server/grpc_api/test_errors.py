@@ -42,6 +42,7 @@ CODES: dict[type[OpserveError], StatusCode] = {
     errors.WrongState: StatusCode.FAILED_PRECONDITION,
     errors.OutOfMemory: StatusCode.RESOURCE_EXHAUSTED,
     errors.LimitExceeded: StatusCode.RESOURCE_EXHAUSTED,
+    errors.CallTooLarge: StatusCode.RESOURCE_EXHAUSTED,
     errors.QuotaExceeded: StatusCode.RESOURCE_EXHAUSTED,
     errors.TooManyUnknownKeys: StatusCode.RESOURCE_EXHAUSTED,
     errors.WaitTimedOut: StatusCode.DEADLINE_EXCEEDED,
@@ -112,7 +113,8 @@ async def test_an_error_states_whether_to_retry(
     failure = await free(channel)
     limited = isinstance(error, errors.LimitExceeded)
     assert (details(failure, QuotaFailure) is not None) == limited
-    later = limited or isinstance(error, errors.Unavailable)
+    later = isinstance(error, errors.LimitExceeded | errors.Unavailable)
+    later = later and not isinstance(error, errors.CallTooLarge)
     assert (details(failure, RetryInfo) is not None) == later
     violation = details(failure, BadRequest)
     assert (violation is not None) == isinstance(error, errors.InvalidArgument)

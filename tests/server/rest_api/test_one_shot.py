@@ -285,7 +285,7 @@ async def test_outputs_beyond_the_limit_are_refused_before_they_have_memory(
         grad_weight={"dtype": "DOUBLE"},
         bias_sizes=[1024],
     )
-    assert response.status_code == 429
+    assert response.status_code == 413
     assert response.json()["parameter"] == "outputs"
     assert [type(command) for _, _, (command,) in service.asked] == [core.GetWorkspaceSize]
     assert service.others[-1] == ("close_session", SESSION)
