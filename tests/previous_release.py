@@ -8,8 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-VERSION = "0.1.0"
-COMMIT = "e56e595"
+VERSION = "0.2.0"
+COMMIT = "debb64b"
 REPOSITORY = Path(__file__).resolve().parent.parent
 NAMES = REPOSITORY / "tests/previous_release_names.txt"
 """A public name a line, behind its kind and a tab."""

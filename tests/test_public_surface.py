@@ -35,12 +35,16 @@ def problems() -> str:
     return "\n".join([f"{ADVICE}:", *(f"+ {one}" for one in added), *(f"- {one}" for one in gone)])
 
 
-def rows() -> list[tuple[str, str, str]]:
-    """Kind, old and new name in the tables Renamed of the releases behind the previous one."""
+def rows_since_the_previous_release() -> list[tuple[str, str, str]]:
     text = (REPOSITORY / "CHANGELOG.md").read_text()
     since, heading, _ = text.partition(f"## [{VERSION}]")
     assert heading, f"CHANGELOG.md has no release {VERSION}"
-    tables = re.findall(r"^### Renamed\n\n((?:\|.*\n)+)", since, re.MULTILINE)
+    return rows(since)
+
+
+def rows(text: str) -> list[tuple[str, str, str]]:
+    """Kind, old and new name in the tables Renamed of a text."""
+    tables = re.findall(r"^### Renamed\n\n((?:\|.*\n)+)", text, re.MULTILINE)
     cells = [line.split("|") for table in tables for line in table.splitlines()[2:]]
     return [(kind.strip(), old.strip(" `"), new) for _, kind, old, new, _ in cells]
 
@@ -53,7 +57,7 @@ def covered(name: str, old_names: set[str]) -> bool:
 def lost() -> list[str]:
     now = {name for _, name in public_names()}
     before = [line.partition("\t")[2] for line in NAMES.read_text().splitlines()]
-    old_names = {old for _, old, _ in rows()}
+    old_names = {old for _, old, _ in rows_since_the_previous_release()}
     return [name for name in before if name not in now and not covered(name, old_names)]
 
 
@@ -133,7 +137,8 @@ def test_a_changed_public_name_is_noticed(change: Any, monkeypatch: pytest.Monke
 
 def test_a_renamed_setting_under_its_old_name_is_a_start_error() -> None:
     """tests/server/test_settings.py shows the error."""
-    settings = {old: new for kind, old, new in rows() if kind == "setting"}
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text()
+    settings = {old: new for kind, old, new in rows(changelog) if kind == "setting"}
     assert settings.keys() == RENAMED.keys()
     assert all(f"`{RENAMED[old]}`" in new for old, new in settings.items())
     assert set(RENAMED.values()) <= set(names.settings())
