@@ -1,7 +1,8 @@
 """PyTorch's kernels on the CPU as a target: "torch". Needs the package torch.
 
 In FLOAT16 the target fails, and rightly so: PyTorch adds partial sums in FLOAT16. In BF16 PyTorch
-does the same when it folds columns, so this module folds them in FLOAT.
+does the same when it folds columns, so this module folds them in FLOAT. So it does with gradients
+over (T, B, C), where PyTorch's BF16 makes a NaN of some infinite sums.
 """
 
 from collections.abc import Mapping
@@ -119,10 +120,13 @@ def _conv_tbc_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Ten
         "output_mask": [True] * 3,
         "cube_math_type": call["cube_math_type"],
     }
-    images = [tensor.permute(1, 2, 0) for tensor in (incoming, image)]
-    found = _convolution_backward([*images, weight.permute(2, 1, 0)], plain)
-    grad_input, grad_weight, grad_bias = found
-    return [grad_input.permute(2, 0, 1), grad_weight.permute(2, 1, 0), grad_bias]
+    dtype = image.dtype
+    wide = [tensor.to(_SUMMED.get(dtype, dtype)) for tensor in (incoming, image, weight)]
+    axes = ((1, 2, 0), (1, 2, 0), (2, 1, 0))
+    operands = [tensor.permute(*order) for tensor, order in zip(wide, axes, strict=True)]
+    grad_input, grad_weight, grad_bias = _convolution_backward(operands, plain)
+    found = (grad_input.permute(2, 0, 1), grad_weight.permute(2, 1, 0), grad_bias)
+    return [gradient.to(dtype) for gradient in found]
 
 
 _COMPUTED = {
