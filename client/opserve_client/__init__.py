@@ -42,6 +42,7 @@ from opserve_client.operators.conv2d_backprop_input import (
     GroupDict,
 )
 from opserve_client.operators.conv_depthwise2d import ConvDepthwise2d, ConvDepthwise2dResult
+from opserve_client.operators.conv_tbc import ConvTbc, ConvTbcResult
 from opserve_client.operators.conv_tbc_backward import ConvTbcBackward, ConvTbcBackwardResult
 from opserve_client.operators.convolution import Convolution, ConvolutionResult
 from opserve_client.operators.convolution_backward import (
@@ -100,8 +101,10 @@ __all__ = [
     "Conv2dBackpropInputResult",
     "ConvDepthwise2d",
     "ConvDepthwise2dResult",
+    "ConvTbc",
     "ConvTbcBackward",
     "ConvTbcBackwardResult",
+    "ConvTbcResult",
     "Convolution",
     "ConvolutionBackward",
     "ConvolutionBackwardResult",

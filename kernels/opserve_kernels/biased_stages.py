@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.copy_stages import CopyStage, copy_of, load
+from opserve_kernels.copy_stages import CopyStage, copy_of, fill, load
 from opserve_kernels.gradients import Gradients, Operand
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.records import encode
@@ -43,12 +43,24 @@ def biased_stages(
     bias, result = part.bias, part.grad_output or part.grad_image
     assert bias is not None
     assert result is not None
-    sums, values = workspace.reserve(result.count), workspace.reserve(bias.count)
+    sums = workspace.reserve(result.count)
     inside = _sums(result, sums, part.unbiased_format)
     if part.grad_output:
         unbiased = replace(part, bias=None, grad_output=inside)
     else:
         unbiased = replace(part, bias=None, grad_image=inside)
+    stages = product_stages(unbiased, algorithm, workspace)
+    return [*stages, *_added(bias, result, sums, workspace)]
+
+
+def bias_stages(bias: Operand, result: Operand, workspace: Workspace) -> list[Stage]:
+    """Stages of a result without products: the bias of each channel."""
+    sums = workspace.reserve(result.count)
+    return [fill(sums, result.count), *_added(bias, result, sums, workspace)]
+
+
+def _added(bias: Operand, result: Operand, sums: int, workspace: Workspace) -> list[Stage]:
+    values = workspace.reserve(bias.count)
     stage = BiasStage(
         values=values,
         pixels=result.count // bias.count,
@@ -56,7 +68,6 @@ def biased_stages(
     )
     units = -(-result.count // stage.stored.chunk)
     return [
-        *product_stages(unbiased, algorithm, workspace),
         load(bias, values, bias.view()),
         Stage(kind=ADD_BIAS, units=units, parameters=encode(stage)),
     ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from opserve_kernels.algorithms.host import SUM_LANES, VARIANT
 from opserve_kernels.algorithms.names import Algorithm, requested_algorithms
-from opserve_kernels.biased_stages import biased_stages
+from opserve_kernels.biased_stages import bias_stages, biased_stages
 from opserve_kernels.copy_stages import COPY_ELEMENTS, fill, store
 from opserve_kernels.costs import cost_of
 from opserve_kernels.errors import check_elements
@@ -18,7 +18,11 @@ from opserve_kernels.operator import PARAMETERS_LIMIT, Plan, PlanOptions
 from opserve_kernels.product_stages import product_stages
 from opserve_kernels.profiles import Profile
 from opserve_kernels.records import encode
-from opserve_kernels.reference_plan import plan_reference, plan_reference_zeros
+from opserve_kernels.reference_plan import (
+    plan_reference,
+    plan_reference_bias,
+    plan_reference_zeros,
+)
 from opserve_kernels.shares import shares_of
 from opserve_kernels.stages import Stage, interleaved, plan_of
 from opserve_kernels.tensor import DataType
@@ -167,6 +171,19 @@ def plan_zeros(
     if sums:
         stages.append(_sum_stage(sums, workspace))
     return plan_of([stages], workspace)
+
+
+def plan_bias(bias: Operand, result: Operand, profile: Profile) -> Plan:
+    """The plan of a call without products whose result is the bias of each channel.
+
+    Raises:
+        InvalidArgument: 207001, the result has more than MOST_ELEMENTS.
+    """
+    check_elements(result.count)
+    if profile.is_reference:
+        return plan_reference_bias(bias, result)
+    workspace = Workspace()
+    return plan_of([bias_stages(bias, result, workspace)], workspace)
 
 
 def _sum_stage(sums: ChannelSums, workspace: Workspace) -> Stage:

@@ -166,6 +166,14 @@ def plan_reference_zeros(results: Sequence[Operand], sums: ChannelSums | None = 
     return plan_of([stages], workspace)
 
 
+def plan_reference_bias(bias: Operand, result: Operand) -> Plan:
+    """The plan of a call without products: the bias of each channel."""
+    workspace = Workspace(value_bytes=_DOUBLE_BYTES)
+    values, total = workspace.reserve(bias.count), workspace.reserve(result.count)
+    filled = _filled_with(bias, result.count, values, total)
+    return plan_of([[*filled, _copy(REFERENCE_STORE, result, total)]], workspace)
+
+
 def _reserve(gradients: Gradients, workspace: Workspace) -> _Parts:
     """Reserves the operands, and one total that the results use one after the other."""
     convolution, sums = gradients.convolution, gradients.sums
@@ -332,11 +340,15 @@ def _begun(bias: Operand | None, count: int, parts: _Parts) -> list[Stage]:
     """The stages of the values that sums begin with: zeros, or the bias of each channel."""
     if bias is None:
         return [_fill(parts.total, count)]
-    filled = _filled(parts.total, count)
-    stage = ReferenceBias(values=parts.bias, pixels=count // bias.count, filled=filled)
+    return _filled_with(bias, count, parts.bias, parts.total)
+
+
+def _filled_with(bias: Operand, count: int, values: int, total: int) -> list[Stage]:
+    filled = _filled(total, count)
+    stage = ReferenceBias(values=values, pixels=count // bias.count, filled=filled)
     units = -(-count // _COPY_ELEMENTS)
     return [
-        _copy(REFERENCE_LOAD, bias, parts.bias),
+        _copy(REFERENCE_LOAD, bias, values),
         Stage(kind=REFERENCE_BIAS, units=units, parameters=encode(stage)),
     ]
 

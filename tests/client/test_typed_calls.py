@@ -17,6 +17,7 @@ from opserve_client import (
     ConvDepthwise2d,
     Convolution,
     ConvolutionBackward,
+    ConvTbc,
     ConvTbcBackward,
     DeconvGradFilter,
     Im2col,
@@ -38,6 +39,7 @@ REQUIRED: Mapping[type, set[str]] = {
         *("input", "weight", "stride", "padding", "dilation", "transposed"),
         *("output_padding", "groups", "cube_math_type"),
     },
+    ConvTbc: {"self", "weight", "bias", "pad", "cube_math_type"},
     ConvDepthwise2d: {
         *("self", "weight", "kernel_size", "stride", "padding", "dilation", "cube_math_type"),
     },

@@ -18,6 +18,7 @@ from opserve_kernels.operator import Accuracy, Plan, PlanOptions
 from opserve_kernels.operators.conv2d_backprop_filter.cases.calls import FilterCall
 from opserve_kernels.operators.conv2d_backprop_input.cases.calls import InputCall
 from opserve_kernels.operators.conv_depthwise2d.cases.calls import DepthwiseCall
+from opserve_kernels.operators.conv_tbc.cases.calls import TbcLayerCall
 from opserve_kernels.operators.conv_tbc_backward.cases.calls import TbcCall
 from opserve_kernels.operators.convolution.cases.calls import LayerCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
@@ -216,6 +217,9 @@ def _call(operator: str, geometry: Geometry) -> Call:
     if operator == "conv_tbc_backward":
         times = (size[0], geometry.batch, inner)
         return TbcCall(image=times, weight=(kernel[0], inner, outer), pad=padding[0])
+    if operator == "conv_tbc":
+        times = (size[0], geometry.batch, inner)
+        return TbcLayerCall(image=times, weight=(kernel[0], inner, outer), pad=padding[0])
     if operator == "deconv_grad_filter":
         return DeconvolutionCall(
             x=(geometry.batch, *geometry.size[:2], groups * inner),

@@ -16,7 +16,9 @@ from opserve_kernels.operator import Accuracy, PlanOptions
 BATCH = PlanOptions(batch_consistent=True)
 FAST_BATCH = replace(BATCH, accuracy=Accuracy.FAST)
 ENTRIES: Mapping[str, tuple[str, ...]] = {
+    "convolution": ("input", "output"),
     "convolution_backward": ("grad_output", "input", "grad_input"),
+    "conv_depthwise2d": ("self", "out"),
     "im2col_backward": ("grad_output", "out"),
     "conv2d_backprop_input": ("out_backprop", "res_tensor"),
     "im2col": ("self", "out"),

@@ -1,5 +1,6 @@
-"""The convolutions that ONNX and WebNN ship with arrays, as forward calls: all are accepted."""
+"""Convolutions of other projects as forward calls, some with the arrays that they ship."""
 
+from collections import Counter
 from math import prod
 from typing import Any
 
@@ -8,11 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from contract.corpora import Case, cases, stored_arrays
-from kernels.execution import execute
+from kernels.execution import execute, plan_of
 from kernels.oracles.convolution_backward import forward, geometry_of
 from kernels.oracles.expectation import assert_meets, expect
 from kernels.samples.layers import layer
-from kernels.samples.sample import Sample
+from kernels.samples.sample import Sample, Values
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 Floats = NDArray[np.float32]
@@ -88,3 +91,68 @@ def test_stored_convolutions_are_computed(corpus: str, count: int, profile: str)
             roundings=(DataType.FLOAT, DataType.FLOAT),
         )
         assert_meets(_output(sample, stored), bound)
+
+
+RECORDED = ("torch", "tensorflow", "cutlass", "nvidia", "onnx", "webnn")
+_RULES = {
+    "input": "smaller than its kernel",  # a call of TensorFlow, whose result is empty
+    "padding": "above the span of a transposed 3-D kernel",  # a call of PyTorch
+}
+_REFUSED = {f"161002: {rule}": 1 for rule in _RULES.values()}
+_MOST_PRODUCTS = 200_000  # of a call that runs here
+
+
+def _recorded(case: Case) -> Sample:
+    """A call whose gradients a project recorded, as the forward call, of small integers."""
+    names = ("stride", "padding", "dilation")
+    arguments: dict[str, Any] = case["args"]
+    rows: dict[str, Any] = {name: tuple(arguments[name]) for name in names}
+    return layer(
+        case["case_id"],
+        tuple(case["args"]["input"]),
+        tuple(case["args"]["weight"]),
+        output_padding=tuple(case["args"]["outputPadding"]),
+        transposed=arguments["transposed"],
+        groups=arguments["groups"],
+        values=Values.INTEGERS,
+        **rows,
+    )
+
+
+def _refusal(sample: Sample) -> str | None:
+    try:
+        plan_of(sample)
+    except InvalidArgument as refusal:
+        return f"{int(refusal.status)}: {_RULES[refusal.parameter]}"
+    return None
+
+
+def test_all_recorded_calls_but_two_are_accepted_and_computed() -> None:
+    found = [case for corpus in RECORDED for case in cases(corpus) if _is_convolution(case)]
+    refused: Counter[str] = Counter()
+    computed = 0
+    for case in found:
+        sample = _recorded(case)
+        refusal = _refusal(sample)
+        if refusal is not None:
+            refused[refusal] += 1
+        elif case["cost"] <= _MOST_PRODUCTS:
+            _assert_exact(sample)
+            computed += 1
+    assert refused == _REFUSED
+    assert (len(found), computed) == (397, 309)
+
+
+def _is_convolution(case: Case) -> bool:
+    return bool(case["op"] == "aclnnConvolutionBackward")
+
+
+def _assert_exact(sample: Sample) -> None:
+    """Sums of small integers are exact in every order."""
+    buffers = sample.buffers()
+    given = {name: array.astype(np.float64) for name, array in sample.logical(buffers).items()}
+    output = sample.outputs["output"]
+    value = forward(given["input"], given["weight"], output.shape, geometry_of(sample.scalars))
+    value += given["bias"].reshape(-1, *[1] * (value.ndim - 2))
+    execute(sample, buffers, options=PlanOptions())
+    np.testing.assert_array_equal(output.view(buffers["output"]), value, sample.name)

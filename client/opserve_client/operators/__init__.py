@@ -27,6 +27,7 @@ from opserve_client.errors import OpserveError, invalid_argument
 from opserve_client.operators.conv2d_backprop_filter import Conv2dBackpropFilter
 from opserve_client.operators.conv2d_backprop_input import Conv2dBackpropInput
 from opserve_client.operators.conv_depthwise2d import ConvDepthwise2d
+from opserve_client.operators.conv_tbc import ConvTbc
 from opserve_client.operators.conv_tbc_backward import ConvTbcBackward
 from opserve_client.operators.convolution import Convolution
 from opserve_client.operators.convolution_backward import ConvolutionBackward
@@ -59,6 +60,7 @@ OperatorClass = (
     | type[ConvTbcBackward]
     | type[Convolution]
     | type[ConvDepthwise2d]
+    | type[ConvTbc]
 )
 OPERATORS: Mapping[str, OperatorClass] = {
     "convolution_backward": ConvolutionBackward,
@@ -70,6 +72,7 @@ OPERATORS: Mapping[str, OperatorClass] = {
     "conv_tbc_backward": ConvTbcBackward,
     "convolution": Convolution,
     "conv_depthwise2d": ConvDepthwise2d,
+    "conv_tbc": ConvTbc,
 }
 
 

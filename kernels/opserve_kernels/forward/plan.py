@@ -7,10 +7,12 @@ from opserve_kernels.convolution_operands import (
     image_operand,
     weight_operand,
 )
+from opserve_kernels.cube_math import AS_GIVEN
 from opserve_kernels.forward.call import Call
 from opserve_kernels.forward.rounding import Roundings, roundings_of
-from opserve_kernels.gradient_plan import plan_gradients
+from opserve_kernels.gradient_plan import plan_bias, plan_gradients
 from opserve_kernels.gradients import Gradients
+from opserve_kernels.number_formats import result_format
 from opserve_kernels.operator import Plan, PlanOptions
 from opserve_kernels.profiles import Profile
 
@@ -32,6 +34,25 @@ def plan_forward(
         return Plan(workspace_size=0, shares=(), parameters=())
     gradients = _gradients(call, roundings_of(call, profile), places)
     return plan_gradients(gradients, profile, options)
+
+
+def plan_of_bias(
+    call: Call, profile: Profile, options: PlanOptions, places: tuple[int, int, int, int]
+) -> Plan:
+    """The plan of a call without products whose output is its bias, cast to output's dtype.
+
+    Args:
+        call: The call.
+        profile: Profile of the device.
+        options: Options of the session.
+        places: As in plan_forward.
+    """
+    requested_algorithms(options.algorithms, {})
+    assert call.bias is not None
+    dtype = call.output.dtype
+    cast = result_format(dtype.acl_number, dtype, saturates=profile.saturates)
+    bias = channel_operand(call.bias, places[2], AS_GIVEN)
+    return plan_bias(bias, image_operand(call.output, places[3], cast), profile)
 
 
 def _gradients(call: Call, roundings: Roundings, places: tuple[int, int, int, int]) -> Gradients:

@@ -14,6 +14,7 @@ OPERATOR_NAMES = (
     "conv_tbc_backward",
     "convolution",
     "conv_depthwise2d",
+    "conv_tbc",
 )
 """The registry, in the order of docs and suites; a name is that of the folder and of the proto."""
 

@@ -25,6 +25,7 @@ _sym_db = _symbol_database.Default()
 from opserve.v1 import conv2d_backprop_filter_pb2 as opserve_dot_v1_dot_conv2d__backprop__filter__pb2
 from opserve.v1 import conv2d_backprop_input_pb2 as opserve_dot_v1_dot_conv2d__backprop__input__pb2
 from opserve.v1 import conv_depthwise2d_pb2 as opserve_dot_v1_dot_conv__depthwise2d__pb2
+from opserve.v1 import conv_tbc_pb2 as opserve_dot_v1_dot_conv__tbc__pb2
 from opserve.v1 import conv_tbc_backward_pb2 as opserve_dot_v1_dot_conv__tbc__backward__pb2
 from opserve.v1 import convolution_pb2 as opserve_dot_v1_dot_convolution__pb2
 from opserve.v1 import convolution_backward_pb2 as opserve_dot_v1_dot_convolution__backward__pb2
@@ -35,45 +36,45 @@ from opserve.v1 import operator_description_pb2 as opserve_dot_v1_dot_operator__
 from opserve.v1 import session_service_pb2 as opserve_dot_v1_dot_session__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!opserve/v1/operator_service.proto\x12\nopserve.v1\x1a\'opserve/v1/conv2d_backprop_filter.proto\x1a&opserve/v1/conv2d_backprop_input.proto\x1a!opserve/v1/conv_depthwise2d.proto\x1a\"opserve/v1/conv_tbc_backward.proto\x1a\x1copserve/v1/convolution.proto\x1a%opserve/v1/convolution_backward.proto\x1a#opserve/v1/deconv_grad_filter.proto\x1a\x17opserve/v1/im2col.proto\x1a opserve/v1/im2col_backward.proto\x1a%opserve/v1/operator_description.proto\x1a opserve/v1/session_service.proto\"(\n\x14ListOperatorsRequest\x12\x10\n\x08operator\x18\x01 \x01(\t\"K\n\x15ListOperatorsResponse\x12\x32\n\toperators\x18\x01 \x03(\x0b\x32\x1f.opserve.v1.OperatorDescription\"\xdf\x04\n\x17GetWorkspaceSizeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12?\n\x14\x63onvolution_backward\x18\x02 \x01(\x0b\x32\x1f.opserve.v1.ConvolutionBackwardH\x00\x12\x35\n\x0fim2col_backward\x18\x03 \x01(\x0b\x32\x1a.opserve.v1.Im2colBackwardH\x00\x12@\n\x15\x63onv2d_backprop_input\x18\x04 \x01(\x0b\x32\x1f.opserve.v1.Conv2dBackpropInputH\x00\x12\x42\n\x16\x63onv2d_backprop_filter\x18\x05 \x01(\x0b\x32 .opserve.v1.Conv2dBackpropFilterH\x00\x12:\n\x12\x64\x65\x63onv_grad_filter\x18\x06 \x01(\x0b\x32\x1c.opserve.v1.DeconvGradFilterH\x00\x12$\n\x06im2col\x18\x07 \x01(\x0b\x32\x12.opserve.v1.Im2colH\x00\x12\x38\n\x11\x63onv_tbc_backward\x18\x08 \x01(\x0b\x32\x1b.opserve.v1.ConvTbcBackwardH\x00\x12.\n\x0b\x63onvolution\x18\t \x01(\x0b\x32\x17.opserve.v1.ConvolutionH\x00\x12\x37\n\x10\x63onv_depthwise2d\x18\n \x01(\x0b\x32\x1b.opserve.v1.ConvDepthwise2dH\x00\x12\x10\n\x08\x65xecutor\x18\x0e \x01(\r\x12\x12\n\nrequest_id\x18\x0f \x01(\tB\n\n\x08operator\"o\n\x18GetWorkspaceSizeResponse\x12\x16\n\x0eworkspace_size\x18\x01 \x01(\x04\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12)\n\x08warnings\x18\x03 \x03(\x0b\x32\x17.opserve.v1.RuleWarning\"~\n\x0bRuleWarning\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x11\n\tparameter\x18\x04 \x01(\t\x12\r\n\x05given\x18\x05 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x06 \x01(\t\x12\x10\n\x08sentence\x18\x07 \x01(\t\"\xf1\x01\n\x0e\x45xecuteRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\x11\n\tworkspace\x18\x03 \x01(\r\x12\x18\n\x10workspace_offset\x18\x04 \x01(\x04\x12\x1b\n\x0eworkspace_size\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06stream\x18\x06 \x01(\r\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12\x17\n\ntimeout_ms\x18\x08 \x01(\x03H\x01\x88\x01\x01\x12\x13\n\x0b\x63old_caches\x18\t \x01(\x08\x42\x11\n\x0f_workspace_sizeB\r\n\x0b_timeout_ms\"\x11\n\x0f\x45xecuteResponse\"M\n\x14SetRepeatableRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x17\n\x15SetRepeatableResponse\"n\n\x16SetTensorBufferRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\r\n\x05index\x18\x03 \x01(\r\x12\x0e\n\x06\x62uffer\x18\x04 \x01(\r\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"\x19\n\x17SetTensorBufferResponse\"O\n\x16\x44\x65stroyExecutorRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x19\n\x17\x44\x65stroyExecutorResponse\"\xa6\x01\n\nRunRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x31\n\x04plan\x18\x02 \x01(\x0b\x32#.opserve.v1.GetWorkspaceSizeRequest\x12&\n\x06inputs\x18\x03 \x03(\x0b\x32\x16.opserve.v1.TensorData\x12,\n\x04open\x18\x04 \x01(\x0b\x32\x1e.opserve.v1.OpenSessionRequest\")\n\nTensorData\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"a\n\x0bRunResponse\x12\'\n\x07outputs\x18\x01 \x03(\x0b\x32\x16.opserve.v1.TensorData\x12)\n\x08warnings\x18\x02 \x03(\x0b\x32\x17.opserve.v1.RuleWarning2\xd0\x04\n\x0fOperatorService\x12T\n\rListOperators\x12 .opserve.v1.ListOperatorsRequest\x1a!.opserve.v1.ListOperatorsResponse\x12]\n\x10GetWorkspaceSize\x12#.opserve.v1.GetWorkspaceSizeRequest\x1a$.opserve.v1.GetWorkspaceSizeResponse\x12\x42\n\x07\x45xecute\x12\x1a.opserve.v1.ExecuteRequest\x1a\x1b.opserve.v1.ExecuteResponse\x12T\n\rSetRepeatable\x12 .opserve.v1.SetRepeatableRequest\x1a!.opserve.v1.SetRepeatableResponse\x12Z\n\x0fSetTensorBuffer\x12\".opserve.v1.SetTensorBufferRequest\x1a#.opserve.v1.SetTensorBufferResponse\x12Z\n\x0f\x44\x65stroyExecutor\x12\".opserve.v1.DestroyExecutorRequest\x1a#.opserve.v1.DestroyExecutorResponse\x12\x36\n\x03Run\x12\x16.opserve.v1.RunRequest\x1a\x17.opserve.v1.RunResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!opserve/v1/operator_service.proto\x12\nopserve.v1\x1a\'opserve/v1/conv2d_backprop_filter.proto\x1a&opserve/v1/conv2d_backprop_input.proto\x1a!opserve/v1/conv_depthwise2d.proto\x1a\x19opserve/v1/conv_tbc.proto\x1a\"opserve/v1/conv_tbc_backward.proto\x1a\x1copserve/v1/convolution.proto\x1a%opserve/v1/convolution_backward.proto\x1a#opserve/v1/deconv_grad_filter.proto\x1a\x17opserve/v1/im2col.proto\x1a opserve/v1/im2col_backward.proto\x1a%opserve/v1/operator_description.proto\x1a opserve/v1/session_service.proto\"(\n\x14ListOperatorsRequest\x12\x10\n\x08operator\x18\x01 \x01(\t\"K\n\x15ListOperatorsResponse\x12\x32\n\toperators\x18\x01 \x03(\x0b\x32\x1f.opserve.v1.OperatorDescription\"\x88\x05\n\x17GetWorkspaceSizeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12?\n\x14\x63onvolution_backward\x18\x02 \x01(\x0b\x32\x1f.opserve.v1.ConvolutionBackwardH\x00\x12\x35\n\x0fim2col_backward\x18\x03 \x01(\x0b\x32\x1a.opserve.v1.Im2colBackwardH\x00\x12@\n\x15\x63onv2d_backprop_input\x18\x04 \x01(\x0b\x32\x1f.opserve.v1.Conv2dBackpropInputH\x00\x12\x42\n\x16\x63onv2d_backprop_filter\x18\x05 \x01(\x0b\x32 .opserve.v1.Conv2dBackpropFilterH\x00\x12:\n\x12\x64\x65\x63onv_grad_filter\x18\x06 \x01(\x0b\x32\x1c.opserve.v1.DeconvGradFilterH\x00\x12$\n\x06im2col\x18\x07 \x01(\x0b\x32\x12.opserve.v1.Im2colH\x00\x12\x38\n\x11\x63onv_tbc_backward\x18\x08 \x01(\x0b\x32\x1b.opserve.v1.ConvTbcBackwardH\x00\x12.\n\x0b\x63onvolution\x18\t \x01(\x0b\x32\x17.opserve.v1.ConvolutionH\x00\x12\x37\n\x10\x63onv_depthwise2d\x18\n \x01(\x0b\x32\x1b.opserve.v1.ConvDepthwise2dH\x00\x12\'\n\x08\x63onv_tbc\x18\x0b \x01(\x0b\x32\x13.opserve.v1.ConvTbcH\x00\x12\x10\n\x08\x65xecutor\x18\x0e \x01(\r\x12\x12\n\nrequest_id\x18\x0f \x01(\tB\n\n\x08operator\"o\n\x18GetWorkspaceSizeResponse\x12\x16\n\x0eworkspace_size\x18\x01 \x01(\x04\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12)\n\x08warnings\x18\x03 \x03(\x0b\x32\x17.opserve.v1.RuleWarning\"~\n\x0bRuleWarning\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x11\n\tparameter\x18\x04 \x01(\t\x12\r\n\x05given\x18\x05 \x01(\t\x12\x0f\n\x07\x61llowed\x18\x06 \x01(\t\x12\x10\n\x08sentence\x18\x07 \x01(\t\"\xf1\x01\n\x0e\x45xecuteRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\x11\n\tworkspace\x18\x03 \x01(\r\x12\x18\n\x10workspace_offset\x18\x04 \x01(\x04\x12\x1b\n\x0eworkspace_size\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06stream\x18\x06 \x01(\r\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12\x17\n\ntimeout_ms\x18\x08 \x01(\x03H\x01\x88\x01\x01\x12\x13\n\x0b\x63old_caches\x18\t \x01(\x08\x42\x11\n\x0f_workspace_sizeB\r\n\x0b_timeout_ms\"\x11\n\x0f\x45xecuteResponse\"M\n\x14SetRepeatableRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x17\n\x15SetRepeatableResponse\"n\n\x16SetTensorBufferRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\r\n\x05index\x18\x03 \x01(\r\x12\x0e\n\x06\x62uffer\x18\x04 \x01(\r\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"\x19\n\x17SetTensorBufferResponse\"O\n\x16\x44\x65stroyExecutorRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x10\n\x08\x65xecutor\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x19\n\x17\x44\x65stroyExecutorResponse\"\xa6\x01\n\nRunRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x31\n\x04plan\x18\x02 \x01(\x0b\x32#.opserve.v1.GetWorkspaceSizeRequest\x12&\n\x06inputs\x18\x03 \x03(\x0b\x32\x16.opserve.v1.TensorData\x12,\n\x04open\x18\x04 \x01(\x0b\x32\x1e.opserve.v1.OpenSessionRequest\")\n\nTensorData\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"a\n\x0bRunResponse\x12\'\n\x07outputs\x18\x01 \x03(\x0b\x32\x16.opserve.v1.TensorData\x12)\n\x08warnings\x18\x02 \x03(\x0b\x32\x17.opserve.v1.RuleWarning2\xd0\x04\n\x0fOperatorService\x12T\n\rListOperators\x12 .opserve.v1.ListOperatorsRequest\x1a!.opserve.v1.ListOperatorsResponse\x12]\n\x10GetWorkspaceSize\x12#.opserve.v1.GetWorkspaceSizeRequest\x1a$.opserve.v1.GetWorkspaceSizeResponse\x12\x42\n\x07\x45xecute\x12\x1a.opserve.v1.ExecuteRequest\x1a\x1b.opserve.v1.ExecuteResponse\x12T\n\rSetRepeatable\x12 .opserve.v1.SetRepeatableRequest\x1a!.opserve.v1.SetRepeatableResponse\x12Z\n\x0fSetTensorBuffer\x12\".opserve.v1.SetTensorBufferRequest\x1a#.opserve.v1.SetTensorBufferResponse\x12Z\n\x0f\x44\x65stroyExecutor\x12\".opserve.v1.DestroyExecutorRequest\x1a#.opserve.v1.DestroyExecutorResponse\x12\x36\n\x03Run\x12\x16.opserve.v1.RunRequest\x1a\x17.opserve.v1.RunResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opserve.v1.operator_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LISTOPERATORSREQUEST']._serialized_start=439
-  _globals['_LISTOPERATORSREQUEST']._serialized_end=479
-  _globals['_LISTOPERATORSRESPONSE']._serialized_start=481
-  _globals['_LISTOPERATORSRESPONSE']._serialized_end=556
-  _globals['_GETWORKSPACESIZEREQUEST']._serialized_start=559
-  _globals['_GETWORKSPACESIZEREQUEST']._serialized_end=1166
-  _globals['_GETWORKSPACESIZERESPONSE']._serialized_start=1168
-  _globals['_GETWORKSPACESIZERESPONSE']._serialized_end=1279
-  _globals['_RULEWARNING']._serialized_start=1281
-  _globals['_RULEWARNING']._serialized_end=1407
-  _globals['_EXECUTEREQUEST']._serialized_start=1410
-  _globals['_EXECUTEREQUEST']._serialized_end=1651
-  _globals['_EXECUTERESPONSE']._serialized_start=1653
-  _globals['_EXECUTERESPONSE']._serialized_end=1670
-  _globals['_SETREPEATABLEREQUEST']._serialized_start=1672
-  _globals['_SETREPEATABLEREQUEST']._serialized_end=1749
-  _globals['_SETREPEATABLERESPONSE']._serialized_start=1751
-  _globals['_SETREPEATABLERESPONSE']._serialized_end=1774
-  _globals['_SETTENSORBUFFERREQUEST']._serialized_start=1776
-  _globals['_SETTENSORBUFFERREQUEST']._serialized_end=1886
-  _globals['_SETTENSORBUFFERRESPONSE']._serialized_start=1888
-  _globals['_SETTENSORBUFFERRESPONSE']._serialized_end=1913
-  _globals['_DESTROYEXECUTORREQUEST']._serialized_start=1915
-  _globals['_DESTROYEXECUTORREQUEST']._serialized_end=1994
-  _globals['_DESTROYEXECUTORRESPONSE']._serialized_start=1996
-  _globals['_DESTROYEXECUTORRESPONSE']._serialized_end=2021
-  _globals['_RUNREQUEST']._serialized_start=2024
-  _globals['_RUNREQUEST']._serialized_end=2190
-  _globals['_TENSORDATA']._serialized_start=2192
-  _globals['_TENSORDATA']._serialized_end=2233
-  _globals['_RUNRESPONSE']._serialized_start=2235
-  _globals['_RUNRESPONSE']._serialized_end=2332
-  _globals['_OPERATORSERVICE']._serialized_start=2335
-  _globals['_OPERATORSERVICE']._serialized_end=2927
+  _globals['_LISTOPERATORSREQUEST']._serialized_start=466
+  _globals['_LISTOPERATORSREQUEST']._serialized_end=506
+  _globals['_LISTOPERATORSRESPONSE']._serialized_start=508
+  _globals['_LISTOPERATORSRESPONSE']._serialized_end=583
+  _globals['_GETWORKSPACESIZEREQUEST']._serialized_start=586
+  _globals['_GETWORKSPACESIZEREQUEST']._serialized_end=1234
+  _globals['_GETWORKSPACESIZERESPONSE']._serialized_start=1236
+  _globals['_GETWORKSPACESIZERESPONSE']._serialized_end=1347
+  _globals['_RULEWARNING']._serialized_start=1349
+  _globals['_RULEWARNING']._serialized_end=1475
+  _globals['_EXECUTEREQUEST']._serialized_start=1478
+  _globals['_EXECUTEREQUEST']._serialized_end=1719
+  _globals['_EXECUTERESPONSE']._serialized_start=1721
+  _globals['_EXECUTERESPONSE']._serialized_end=1738
+  _globals['_SETREPEATABLEREQUEST']._serialized_start=1740
+  _globals['_SETREPEATABLEREQUEST']._serialized_end=1817
+  _globals['_SETREPEATABLERESPONSE']._serialized_start=1819
+  _globals['_SETREPEATABLERESPONSE']._serialized_end=1842
+  _globals['_SETTENSORBUFFERREQUEST']._serialized_start=1844
+  _globals['_SETTENSORBUFFERREQUEST']._serialized_end=1954
+  _globals['_SETTENSORBUFFERRESPONSE']._serialized_start=1956
+  _globals['_SETTENSORBUFFERRESPONSE']._serialized_end=1981
+  _globals['_DESTROYEXECUTORREQUEST']._serialized_start=1983
+  _globals['_DESTROYEXECUTORREQUEST']._serialized_end=2062
+  _globals['_DESTROYEXECUTORRESPONSE']._serialized_start=2064
+  _globals['_DESTROYEXECUTORRESPONSE']._serialized_end=2089
+  _globals['_RUNREQUEST']._serialized_start=2092
+  _globals['_RUNREQUEST']._serialized_end=2258
+  _globals['_TENSORDATA']._serialized_start=2260
+  _globals['_TENSORDATA']._serialized_end=2301
+  _globals['_RUNRESPONSE']._serialized_start=2303
+  _globals['_RUNRESPONSE']._serialized_end=2400
+  _globals['_OPERATORSERVICE']._serialized_start=2403
+  _globals['_OPERATORSERVICE']._serialized_end=2995
 # @@protoc_insertion_point(module_scope)

@@ -11,6 +11,7 @@ from opserve.v1 import conv2d_backprop_filter_pb2 as _conv2d_backprop_filter_pb2
 from opserve.v1 import conv2d_backprop_input_pb2 as _conv2d_backprop_input_pb2
 from opserve.v1 import conv_depthwise2d_pb2 as _conv_depthwise2d_pb2
 from opserve.v1 import conv_tbc_backward_pb2 as _conv_tbc_backward_pb2
+from opserve.v1 import conv_tbc_pb2 as _conv_tbc_pb2
 from opserve.v1 import convolution_backward_pb2 as _convolution_backward_pb2
 from opserve.v1 import convolution_pb2 as _convolution_pb2
 from opserve.v1 import deconv_grad_filter_pb2 as _deconv_grad_filter_pb2
@@ -83,6 +84,7 @@ class GetWorkspaceSizeRequest(_message.Message):
     CONV_TBC_BACKWARD_FIELD_NUMBER: _builtins.int
     CONVOLUTION_FIELD_NUMBER: _builtins.int
     CONV_DEPTHWISE2D_FIELD_NUMBER: _builtins.int
+    CONV_TBC_FIELD_NUMBER: _builtins.int
     EXECUTOR_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     session: _builtins.str
@@ -107,6 +109,8 @@ class GetWorkspaceSizeRequest(_message.Message):
     def convolution(self) -> _convolution_pb2.Convolution: ...
     @_builtins.property
     def conv_depthwise2d(self) -> _conv_depthwise2d_pb2.ConvDepthwise2d: ...
+    @_builtins.property
+    def conv_tbc(self) -> _conv_tbc_pb2.ConvTbc: ...
     def __init__(
         self,
         *,
@@ -120,14 +124,15 @@ class GetWorkspaceSizeRequest(_message.Message):
         conv_tbc_backward: _conv_tbc_backward_pb2.ConvTbcBackward | None = ...,
         convolution: _convolution_pb2.Convolution | None = ...,
         conv_depthwise2d: _conv_depthwise2d_pb2.ConvDepthwise2d | None = ...,
+        conv_tbc: _conv_tbc_pb2.ConvTbc | None = ...,
         executor: _builtins.int = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "conv_depthwise2d", b"conv_depthwise2d", "conv_tbc_backward", b"conv_tbc_backward", "convolution", b"convolution", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "conv_depthwise2d", b"conv_depthwise2d", "conv_tbc", b"conv_tbc", "conv_tbc_backward", b"conv_tbc_backward", "convolution", b"convolution", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "conv_depthwise2d", b"conv_depthwise2d", "conv_tbc_backward", b"conv_tbc_backward", "convolution", b"convolution", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "executor", b"executor", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator", "request_id", b"request_id", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conv2d_backprop_filter", b"conv2d_backprop_filter", "conv2d_backprop_input", b"conv2d_backprop_input", "conv_depthwise2d", b"conv_depthwise2d", "conv_tbc", b"conv_tbc", "conv_tbc_backward", b"conv_tbc_backward", "convolution", b"convolution", "convolution_backward", b"convolution_backward", "deconv_grad_filter", b"deconv_grad_filter", "executor", b"executor", "im2col", b"im2col", "im2col_backward", b"im2col_backward", "operator", b"operator", "request_id", b"request_id", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_operator: _TypeAlias = _typing.Literal["convolution_backward", "im2col_backward", "conv2d_backprop_input", "conv2d_backprop_filter", "deconv_grad_filter", "im2col", "conv_tbc_backward", "convolution", "conv_depthwise2d"]  # noqa: Y015
+    _WhichOneofReturnType_operator: _TypeAlias = _typing.Literal["convolution_backward", "im2col_backward", "conv2d_backprop_input", "conv2d_backprop_filter", "deconv_grad_filter", "im2col", "conv_tbc_backward", "convolution", "conv_depthwise2d", "conv_tbc"]  # noqa: Y015
     _WhichOneofArgType_operator: _TypeAlias = _typing.Literal["operator", b"operator"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_operator) -> _WhichOneofReturnType_operator | None: ...
 

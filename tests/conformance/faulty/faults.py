@@ -23,6 +23,7 @@ from opserve_kernels.tensor import DataType
 _CHANNEL_BLOCK = 4
 _ON_BLOCKS = ("conv2d_backprop_input", "conv2d_backprop_filter")
 _COLUMN_TAPS = (2, 3)
+_TBC_IMAGES = {"conv_tbc_backward": ("grad_output", "input"), "conv_tbc": ("grad_output",)}
 _HALVES = (DataType.FLOAT16, DataType.BF16)
 _RACES_ONE_RUN_OF = 4
 
@@ -239,10 +240,9 @@ def _ones_for_nothing(call: Call, sums: Sums) -> Sums:
 
 def _entries_as_times(call: Call) -> Call:
     """Images (T, B, C) are read as (B, T, C)."""
-    if call.case.operator != "conv_tbc_backward":
-        return call
+    names = _TBC_IMAGES.get(call.case.operator, ())
     read: dict[str, Array] = {}
-    for name in ("grad_output", "input"):
+    for name in names:
         image = call.operands[name]
         batch, channels, times = image.shape
         memory = image.transpose(2, 0, 1).reshape(batch, times, channels)

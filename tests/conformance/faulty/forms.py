@@ -158,6 +158,26 @@ def _depthwise(case: Case, given: Operands) -> Call:
     )
 
 
+def _tbc_layer(case: Case, given: Operands) -> Call:
+    """The same for images (T, B, C)."""
+    pad = cast("int", case.arguments["pad"])
+    image = given["self"].transpose(_TBC_TO_NCL)
+    out = np.zeros(case.tensors["out"].shape, image.dtype).transpose(_TBC_TO_NCL)
+    weight = given["weight"].transpose(_TBC_WEIGHT)
+    return Call(
+        case=case,
+        operands={"grad_output": image, "weight": weight, "input": out, "added": given["bias"]},
+        gradients={"image": "out"},
+        channels=image.shape[1],
+        stride=(1,),
+        padding=(pad,),
+        after=(pad,),
+        dilation=(1,),
+        transposed=True,
+        order={"image": _NCL_TO_TBC},
+    )
+
+
 def _is_channels_last(case: Case, name: str) -> bool:
     return case.tensors[name].format is Format.NDHWC
 
@@ -298,6 +318,7 @@ _CALLS: Mapping[str, Callable[[Case, Operands], Call]] = {
     "convolution_backward": _convolution,
     "convolution": _layer,
     "conv_depthwise2d": _depthwise,
+    "conv_tbc": _tbc_layer,
     "im2col_backward": _columns,
     "im2col": _pixels,
     "conv2d_backprop_input": _blocks,

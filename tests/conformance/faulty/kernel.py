@@ -20,7 +20,7 @@ from opserve_kernels.tensor import DataType
 
 _INCOMING = {"convolution_backward": "grad_output", "conv_tbc_backward": "self"}
 _BLOCKS_INPUT, _COPY = "conv2d_backprop_input", "im2col"
-_FORWARD = {"convolution": "input", "conv_depthwise2d": "self"}
+_FORWARD = {"convolution": "input", "conv_depthwise2d": "self", "conv_tbc": "self"}
 Sums = Mapping[str, Array]
 Memory = Mapping[str, Placed]
 _SATURATING = ("ascend910", "ascend310p", "ascend310b", "ascend310")

@@ -33,6 +33,7 @@ IDS = {
         "conv_tbc_backward": (51, "71c43161b926e2da"),
         "convolution": (121, "590695563971435e"),
         "conv_depthwise2d": (44, "9bdd22a3ac4a5556"),
+        "conv_tbc": (40, "84d409222c84f277"),
     },
     "standard": {
         "convolution_backward": (963, "98d66cab7532f407"),
@@ -44,6 +45,7 @@ IDS = {
         "conv_tbc_backward": (274, "2aacaeb2e71cc3c8"),
         "convolution": (758, "e9371ceea4f47bcf"),
         "conv_depthwise2d": (417, "2e88b451b4f87932"),
+        "conv_tbc": (356, "5b2ef60cf47198b3"),
     },
 }
 """Of seed 0: how many cases, and a digest of their ids."""

@@ -1,0 +1,1 @@
+"""aclnnConvTbc: a 1-D convolution of images (T, B, C)."""
