@@ -226,18 +226,18 @@ def _whole(rows: int) -> int:
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64, int64)")
-def _plain(left: Floats, memory: Floats, numbers: Nine, rows: int, vectors: int) -> None:
+def _plain(left: Floats, scratch: Floats, numbers: Nine, rows: int, vectors: int) -> None:
     depth, first, step, right, pixels, vector_pitch, total, pitch, adds = numbers
-    table = memory.view(np.int32)
+    table = scratch.view(np.int32)
     for row in range(_whole(rows)):
         for vector in range(vectors):
-            target = memory[total + row * pitch + vector * LANES :][:LANES]
+            target = scratch[total + row * pitch + vector * LANES :][:LANES]
             if not adds:
                 target[:] = np.float32(0)
             for k in range(depth):
                 factor = left[first + row * step + int(table[pixels + 2 * k])]
                 place = right + vector * vector_pitch + int(table[pixels + 2 * k + 1])
-                source = memory[place : place + LANES]
+                source = scratch[place : place + LANES]
                 for lane in range(LANES):
                     target[lane] += factor * source[lane]
 
