@@ -85,6 +85,25 @@ def test_nothing_is_inferred_from_nothing(operator: str) -> None:
     assert OPERATORS[operator].infer_outputs(nothing) == {}
 
 
+@pytest.mark.parametrize("operator", ["convolution", "conv_depthwise2d"])
+@pytest.mark.parametrize(("steps", "code"), [((), 161002), (None, 161001)])
+def test_matrices_without_steps_are_refused_by_phase_one(
+    operator: str, steps: tuple[int, ...] | None, code: int
+) -> None:
+    sample = REGISTRY_SAMPLES[operator][0]
+    names = OPERATORS[operator].outputs
+    images = {"convolution": "input", "conv_depthwise2d": "self"}
+    matrices = dict.fromkeys((images[operator], "weight"), Tensor(shape=(2, 2), dtype=FLOAT))
+    rows = dict.fromkeys(("stride", "padding", "dilation"), steps)
+    bare = replace(sample.arguments(), **matrices, **rows, **dict.fromkeys(names))
+
+    whole = replace(bare, **OPERATORS[operator].infer_outputs(bare))
+
+    with pytest.raises(InvalidArgument) as refusal:
+        OPERATORS[operator].plan(whole, PROFILES[sample.profile], PlanOptions())
+    assert refusal.value.status.value == code
+
+
 @pytest.mark.parametrize(
     "broken",
     [{"kernel_size": (2, 2, 2)}, {"kernel_size": (0, 2)}],

@@ -83,7 +83,8 @@ def implied_output(input_: Tensor, weight: Tensor, steps: Steps) -> Tensor:
     axes = len(plain) - 2
     if steps.transposed:
         lengths.add(2 + len(steps.output_padding))
-    if len(lengths) > 1 or len(steps.padding) not in {axes, 2 * axes} or min(steps.stride) < 1:
+    uneven = len(lengths) > 1 or len(steps.padding) not in {axes, 2 * axes}
+    if axes < 1 or uneven or min(steps.stride) < 1:
         return Tensor(shape=input_.shape, dtype=dtype, format=input_.format)
     sizes = tuple(max(size, 0) for size in steps.output_sizes(plain, taps))
     if input_.format is Format.NDHWC and len(sizes) == RANK_3D:
