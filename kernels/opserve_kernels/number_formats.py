@@ -10,6 +10,7 @@ BF16 = DataType.BF16.acl_number
 DOUBLE = DataType.DOUBLE.acl_number
 # No aclDataTypes:
 FLOAT16_SATURATED = 1016  # FLOAT16 whose greatest value replaces everything beyond its range
+BF16_TO_FLOAT16_SATURATED = 1017  # BF16, and the result to FLOAT16_SATURATED
 HF32_10_BITS = 1018  # 8 exponent bits and 10 mantissa bits
 HF32 = 1019  # 8 exponent bits and 11 mantissa bits
 
@@ -39,6 +40,8 @@ def result_format(computed: int, dtype: DataType, *, saturates: bool) -> int:
         dtype: Dtype of the result's tensor.
         saturates: Whether the device keeps values within FLOAT16's range.
     """
+    if saturates and (computed, dtype) == (BF16, DataType.FLOAT16):
+        return BF16_TO_FLOAT16_SATURATED
     if saturates and (computed == FLOAT16 or dtype == DataType.FLOAT16):
         return FLOAT16_SATURATED
     return computed

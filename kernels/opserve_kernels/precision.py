@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.host import VARIANT
 from opserve_kernels.half_instructions import narrowed, widened
 from opserve_kernels.loops import compiled
-from opserve_kernels.number_formats import BF16, FLOAT16, FLOAT16_SATURATED, HF32, HF32_10_BITS
+from opserve_kernels.number_formats import (
+    BF16,
+    BF16_TO_FLOAT16_SATURATED,
+    FLOAT16,
+    FLOAT16_SATURATED,
+    HF32,
+    HF32_10_BITS,
+)
 
 HF32_DROPPED_BITS = 12  # of float32's 23 mantissa bits
 HF32_10_DROPPED_BITS = 13
@@ -159,6 +166,9 @@ def round_all(  # noqa: C901  # one loop for each format
     elif number_format == BF16:
         for i in range(values.size):
             values[i] = from_bfloat(to_bfloat(values[i]))
+    elif number_format == BF16_TO_FLOAT16_SATURATED:
+        for i in range(values.size):
+            values[i] = from_half(to_half_saturated(from_bfloat(to_bfloat(values[i]))))
     elif number_format == HF32:
         _round_all_to_hf32(values, HF32_DROPPED_BITS)
     elif number_format == HF32_10_BITS:
