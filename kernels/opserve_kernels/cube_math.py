@@ -22,8 +22,8 @@ from opserve_kernels.tensor import DataType, Tensor
 _FLOAT, _FLOAT16, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
 _HF32 = {10: HF32_10_BITS, 11: HF32}  # by mantissa bits
 
-KEEP_DTYPE, USE_FP32_ADD = 0, 4
-"""Values of cube_math_type; forward convolutions alone accept the second, which is the first."""
+KEEP_DTYPE, USE_FP16, USE_FP32_ADD = 0, 2, 4
+"""Values of cube_math_type; forward convolutions alone accept the last, which is the first."""
 AS_GIVEN = FLOAT  # no loop rounds to it, not even those for DOUBLE
 
 

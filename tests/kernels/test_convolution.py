@@ -153,6 +153,20 @@ def test_a_bias_is_added_before_the_one_rounding_but_in_transposed_3d_calls(
         assert _computed(sample, input=1 + 2.0**-10, weight=1.5, bias=-(2.0**-11)) == value
 
 
+def test_a_transposed_half_call_by_type_2_has_a_float_output_of_half_values() -> None:
+    dtypes = (FLOAT16, FLOAT16, FLOAT, FLOAT)
+    sample = layer("", (1, 1, 1), (1, 1, 1), dtypes=dtypes, cube_math_type=2, transposed=True)
+    assert _computed(sample, input=1, weight=1, bias=2.0**-11) == 1
+
+
+def test_a_bf16_computation_is_rounded_to_bf16_before_a_half_output_that_saturates() -> None:
+    for profile, beyond in (("ascend910b", np.inf), ("ascend310b", 65504)):
+        dtypes = (BF16, BF16, FLOAT, FLOAT16)
+        sample = layer("", (1, 1, 1, 1), (1, 1, 1, 1), dtypes=dtypes, profile=profile)
+        assert _computed(sample, input=256, weight=1, bias=1) == 256
+        assert _computed(sample, input=2.0**10, weight=2.0**10, bias=1) == beyond
+
+
 def test_an_empty_call_needs_nothing_and_leaves_output_as_it_was() -> None:
     for name in ("no entries", "no channels in or out", "no output"):
         sample = _BY_NAME[name]

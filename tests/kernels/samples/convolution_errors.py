@@ -14,7 +14,7 @@ from opserve_kernels.status import Status
 from opserve_kernels.tensor import Format
 
 _RUNTIME_ERRORS = (  # of the rows that are no limits
-    "dtype is FLOAT, computed in 16 bits as given, transposed is true on ascend910b",
+    "dtype is FLOAT, computed in 16 bits, cube_math_type not 2, transposed is true on ascend910b",
     "more than 65535 values in a block of channels in 3-D, transposed is false on ascend910b",
 )
 _IMAGE, _WEIGHT = (2, 4, 6, 7), (6, 4, 3, 2)

@@ -6,7 +6,7 @@ states come last, in page_checks.
 
 from math import prod
 
-from opserve_kernels.cube_math import check_cube_math_type
+from opserve_kernels.cube_math import USE_FP16, check_cube_math_type
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.forward.call import Call
 from opserve_kernels.forward.checks import (
@@ -18,7 +18,6 @@ from opserve_kernels.forward.checks import (
     check_steps,
 )
 from opserve_kernels.forward.sizes import RANK_1D, RANK_2D, RANK_3D, Steps, channels_first
-from opserve_kernels.number_formats import Operands
 from opserve_kernels.operators.convolution.contract import CUBE_MATH_TYPES, SUPPORT
 from opserve_kernels.operators.convolution.schema import Convolution
 from opserve_kernels.rules import check_dtype, check_length, check_range, required
@@ -33,7 +32,7 @@ _FORMATS = {
 }
 _BIAS_FORMATS = (Format.ND, Format.NCL, Format.NCHW, Format.NCDHW)
 _BIAS_DTYPES = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16)
-_EDGE = "ascend310b"
+_A2, _EDGE = "ascend910b", "ascend310b"
 _SPAN = 255  # taps beyond the padding, at most, of a transposed convolution
 _BLOCK = 65535  # values of a kernel's plane in a block of channels, at most, in 3-D on A2
 _BLOCK_CHANNELS = {2: 16, 4: 8}  # by bytes of an element
@@ -60,9 +59,23 @@ def check(arguments: Convolution, profile: str, *, is_reference: bool) -> Call:
     )
     if profile == _EDGE:
         _check_8_edge(call)
-    if profile == "ascend910b" and not call.is_empty:
+    if profile == _A2 and not call.is_empty:
         _check_later_stages(call, profile)
     return call
+
+
+def lacks_kernel(call: Call, profile: str) -> bool:
+    """Whether the source has no kernel: of transposed calls in 16 bits with a FLOAT output."""
+    computation = call.computation(profile)
+    assert computation is not None
+    return (
+        profile == _A2
+        and call.steps.transposed
+        and computation.dtype != DataType.FLOAT
+        # By it a kernel writes FLOAT16, and a cast follows.
+        and call.cube_math_type != USE_FP16
+        and call.output.dtype == DataType.FLOAT
+    )
 
 
 def replace_tensors(call: Call) -> Call:
@@ -231,15 +244,11 @@ def _check_later_stages(call: Call, profile: str) -> None:
     """Checks what the source rejects with a runtime error (361001), after all other rules."""
     computation = call.computation(profile)
     assert computation is not None
-    is_narrow = computation.dtype != DataType.FLOAT
-    as_given = computation.operands is Operands.AS_GIVEN
-    if call.steps.transposed:
-        # No kernel is registered; by cube_math_type 2 one writes FLOAT16, and a cast follows.
-        if is_narrow and as_given and call.output.dtype == DataType.FLOAT:
-            raise _runtime_error(
-                "output", "dtype FLOAT", f"dtype {computation.dtype}, in which the call computes"
-            )
-    elif call.input.rank == RANK_3D:
+    if lacks_kernel(call, profile):
+        raise _runtime_error(
+            "output", "dtype FLOAT", f"dtype {computation.dtype}, in which the call computes"
+        )
+    if not call.steps.transposed and call.input.rank == RANK_3D:
         channels = _BLOCK_CHANNELS[computation.dtype.size_bytes]
         if prod(call.weight.shape[-2:]) * channels > _BLOCK:
             sizes = list(call.weight.shape[-2:])

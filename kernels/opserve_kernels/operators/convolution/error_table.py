@@ -73,7 +73,7 @@ _VALUE_RULES = (
     Rule(
         status=Status.ACLNN_ERR_RUNTIME_ERROR,
         parameter="output",
-        broken=f"dtype is FLOAT, computed in 16 bits as given, {_TRANSPOSED} on {_A2}",
+        broken=f"dtype is FLOAT, computed in 16 bits, cube_math_type not 2, {_TRANSPOSED} on {_A2}",
         origin=_SOURCE,
         profiles=(_A2,),
     ),

@@ -140,9 +140,10 @@ def _later() -> dict[Key, Breach]:
             case=_call((2, 4, 7), (6, 4, 2)).case(on_edge)
         ),
         ("transposed", "true on ascend310b"): Breach(case=_PLAIN_TRANSPOSED.case(on_edge)),
-        ("output", f"dtype is FLOAT, computed in 16 bits as given, {_T} {_ON_A2}"): _breach(
-            {"output.dtype": DataType.FLOAT}, _TRANSPOSED
-        ),
+        (
+            "output",
+            f"dtype is FLOAT, computed in 16 bits, cube_math_type not 2, {_T} {_ON_A2}",
+        ): _breach({"output.dtype": DataType.FLOAT}, _TRANSPOSED),
         ("weight", f"{block}, {_P} {_ON_A2}"): Breach(
             case=_call((1, 1, 1, 64, 65), (1, 1, 1, 64, 65)).case()
         ),

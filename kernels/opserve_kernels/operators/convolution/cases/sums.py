@@ -16,9 +16,10 @@ from opserve_kernels.forward.cases import (
 from opserve_kernels.forward.sizes import RANK_2D
 from opserve_kernels.number_formats import Operands
 from opserve_kernels.operators.convolution.cases.calls import call_of
-from opserve_kernels.tensor import DataType, Format
+from opserve_kernels.operators.convolution.checks import lacks_kernel
+from opserve_kernels.tensor import Format
 
-_EDGE, _A2 = "ascend310b", "ascend910b"
+_EDGE = "ascend310b"
 _ALLOW_FP32_DOWN_PRECISION = 1
 
 
@@ -50,8 +51,7 @@ def supported(case: Case) -> Case | None:
         arguments = {**case.arguments, "cube_math_type": _ALLOW_FP32_DOWN_PRECISION}
         case = replace(case, arguments=arguments)
         call = call_of(case)
-    computation = call.computation(case.profile)
-    if computation is None or _has_no_kernel(case):
+    if call.computation(case.profile) is None or lacks_kernel(call, case.profile):
         return None
     return without_second_rounding(case, call)
 
@@ -59,14 +59,3 @@ def supported(case: Case) -> Case | None:
 def reference_arguments(case: Case, _: Collection[str]) -> Mapping[str, Value]:
     """The arguments without a product's roundings."""
     return {**case.arguments, "cube_math_type": KEEP_DTYPE}
-
-
-def _has_no_kernel(case: Case) -> bool:
-    """Whether the source rejects FLOAT output of a transposed call that computes in 16 bits."""
-    call = call_of(case)
-    computation = call.computation(case.profile)
-    assert computation is not None
-    narrow = computation.dtype in {DataType.FLOAT16, DataType.BF16}
-    is_float = call.output.dtype == DataType.FLOAT
-    as_given = computation.operands is Operands.AS_GIVEN
-    return case.profile == _A2 and call.steps.transposed and narrow and as_given and is_float
