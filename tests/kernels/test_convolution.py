@@ -167,6 +167,13 @@ def test_a_bf16_computation_is_rounded_to_bf16_before_a_half_output_that_saturat
         assert _computed(sample, input=2.0**10, weight=2.0**10, bias=1) == beyond
 
 
+@pytest.mark.parametrize("profile", ["ascend910", "ascend310p"])
+def test_a_transposed_3d_call_without_a_float_cube_adds_its_bias_in_half(profile: str) -> None:
+    shape = (1,) * 5
+    sample = layer("", shape, shape, cube_math_type=1, transposed=True, profile=profile)
+    assert _computed(sample, input=1, weight=1, bias=2.0**-11) == 1
+
+
 def test_an_empty_call_needs_nothing_and_leaves_output_as_it_was() -> None:
     for name in ("no entries", "no channels in or out", "no output"):
         sample = _BY_NAME[name]

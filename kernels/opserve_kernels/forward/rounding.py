@@ -32,7 +32,7 @@ def roundings_of(call: Call, profile: Profile) -> Roundings:
     if call.bias and adds_bias_afterwards(call, profile):
         # The vendor's separate addition takes a sum that has been rounded, and rounds once more.
         unbiased = result_format(computed.acl_number, computed, saturates=profile.saturates)
-        rounded = promote(computed, call.bias.dtype)
+        rounded = promote(computed, _dtype_of_bias(call.bias, call, profile))
     return Roundings(
         input=operand_format(call.input, computation.operands, profile),
         weight=operand_format(call.weight, computation.operands, profile),
@@ -57,6 +57,12 @@ def bias_operands(call: Call, profile: Profile) -> Operands:
     if profile.name == "ascend910b" and (call.steps.transposed or _keeps_float_bias(call)):
         return Operands.AS_GIVEN
     return Operands.FLOAT16
+
+
+def _dtype_of_bias(bias: Tensor, call: Call, profile: Profile) -> DataType:
+    """As it is added."""
+    is_half = bias_operands(call, profile) is Operands.FLOAT16
+    return DataType.FLOAT16 if is_half else bias.dtype
 
 
 def _bias(bias: Tensor | None, call: Call, profile: Profile) -> int:
