@@ -13,6 +13,7 @@ from kernels.samples.convolution import SAMPLES
 from kernels.samples.layers import BF16, FLOAT, FLOAT16, layer
 from kernels.samples.sample import FILLER, NUMPY_DTYPES, Array, Sample, Values
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.tensor import DataType
 
 _BY_NAME = {sample.name: sample for sample in SAMPLES}
 _ON_REFERENCE = [replace(sample, profile="reference") for sample in SAMPLES]
@@ -172,6 +173,19 @@ def test_a_transposed_3d_call_without_a_float_cube_adds_its_bias_in_half(profile
     shape = (1,) * 5
     sample = layer("", shape, shape, cube_math_type=1, transposed=True, profile=profile)
     assert _computed(sample, input=1, weight=1, bias=2.0**-11) == 1
+
+
+@pytest.mark.parametrize(("dtype", "bias"), [(FLOAT, 70001), (BF16, 70144)])
+def test_a_pointwise_3d_call_adds_any_bias_in_float(dtype: DataType, bias: float) -> None:
+    dtypes = (FLOAT16, FLOAT16, dtype, FLOAT16)
+    sample = layer("", (1, 1, 1, 1, 2), (1,) * 5, dtypes=dtypes)
+    buffers = sample.buffers()
+    _put(sample, buffers, input=-60000, weight=1, bias=bias)
+
+    execute(sample, buffers)
+
+    output = sample.outputs["output"].view(buffers["output"])
+    assert np.all(output == np.float16(bias - 60000))
 
 
 def test_an_empty_call_needs_nothing_and_leaves_output_as_it_was() -> None:

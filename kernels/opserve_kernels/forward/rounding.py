@@ -9,7 +9,7 @@ from opserve_kernels.number_formats import Operands, promote, result_format
 from opserve_kernels.profiles import Profile
 from opserve_kernels.tensor import DataType, Tensor
 
-_POINTWISE_POSITIONS = 65536  # of a pointwise 3-D call whose FLOAT bias is not rounded, fewer
+_POINTWISE_POSITIONS = 65536  # of a pointwise 3-D call whose bias is not rounded, fewer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,12 @@ def _bias(bias: Tensor | None, call: Call, profile: Profile) -> int:
 
 
 def _keeps_float_bias(call: Call) -> bool:
-    """Whether a pointwise 3-D call adds its FLOAT bias in FLOAT."""
+    """Whether a pointwise 3-D call adds its bias in FLOAT, whatever its dtype is."""
     positions = 1
     for size in call.input.shape[2:]:
         positions *= size
     return (
-        call.bias is not None
-        and call.bias.dtype == DataType.FLOAT
-        and call.input.rank == RANK_3D
+        call.input.rank == RANK_3D
         and set(call.weight.shape[2:]) | set(call.steps.stride) | set(call.steps.dilation) == {1}
         and not any(call.steps.padding)
         and call.steps.groups == 1

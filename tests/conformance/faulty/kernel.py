@@ -135,8 +135,7 @@ def _keeps_bias(case: Case) -> bool:
         return False
     ones = (tensors["weight"].shape[2:], given["stride"], given["dilation"])
     is_pointwise = (
-        tensors["bias"].dtype == _FLOAT
-        and len(tensors["input"].shape) == _RANK_3D
+        len(tensors["input"].shape) == _RANK_3D
         and all(set(cast("tuple[int, ...]", row)) == {1} for row in ones)
         and not any(cast("tuple[int, ...]", given["padding"]))
         and given["groups"] == 1
