@@ -12,6 +12,7 @@ from kernels.oracles.expectation import assert_meets
 from kernels.samples.convolution import SAMPLES
 from kernels.samples.layers import BF16, FLOAT, FLOAT16, layer
 from kernels.samples.sample import FILLER, NUMPY_DTYPES, Array, Sample, Values
+from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
@@ -83,7 +84,8 @@ def test_known_calls_compute_their_derived_values(name: str, value: Array) -> No
     ("shapes", "profile", "value"),
     [
         (((1, 1, 1, 1), (1, 1, 1, 1)), "ascend910b", 0),
-        (((1, 1, 1, 1, 1), (1, 1, 1, 1, 1)), "ascend910b", 2.0**-12),
+        (((1, 1, 1, 1, 2), (1, 1, 1, 1, 1)), "ascend910b", 2.0**-12),
+        (((1, 1, 1, 1, 1), (1, 1, 1, 1, 1)), "ascend910b", 0),
         (((1, 1, 1, 1), (1, 1, 1, 1)), "ascend910", 0),
         (((1, 1, 1, 1), (1, 1, 1, 1)), "ascend310p", 0),
         (((1, 1, 1, 1), (1, 1, 1, 1)), "reference", 2.0**-12),
@@ -93,7 +95,12 @@ def test_a_float_bias_is_rounded_with_half_operands_but_in_pointwise_3d_calls(
     shapes: tuple[tuple[int, ...], tuple[int, ...]], profile: str, value: float
 ) -> None:
     sample = layer("bias", *shapes, dtypes=(FLOAT16, FLOAT16, FLOAT, FLOAT16), profile=profile)
-    assert _computed(sample, input=-1, weight=1, bias=1 + 2.0**-12) == value
+    buffers = sample.buffers()
+    _put(sample, buffers, input=-1, weight=1, bias=1 + 2.0**-12)
+
+    execute(sample, buffers)
+
+    assert np.all(sample.outputs["output"].view(buffers["output"]) == value)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +193,20 @@ def test_a_pointwise_3d_call_adds_any_bias_in_float(dtype: DataType, bias: float
 
     output = sample.outputs["output"].view(buffers["output"])
     assert np.all(output == np.float16(bias - 60000))
+
+
+def test_a_3d_call_that_is_a_matrix_product_has_no_limits_of_the_tiling() -> None:
+    halves, ones = (FLOAT16,) * 4, (1,) * 5
+    sizes, stride = (3, 2, 112, 112), (2, 112, 112)
+    calls = (
+        layer("", (64, *sizes), (768, *sizes), stride=stride, dtypes=halves),
+        layer("", ones, ones, stride=(1, 64, 64), dtypes=halves),
+    )
+    for call in calls:
+        assert plan_of(call).units > 0
+    with pytest.raises(InvalidArgument) as refusal:
+        plan_of(calls[1].but("", dilation=(2, 1, 1)))
+    assert refusal.value.status.value == 361001
 
 
 def test_an_empty_call_needs_nothing_and_leaves_output_as_it_was() -> None:

@@ -66,6 +66,7 @@ class Bound:
             profile in self.limit.profiles
             and call.input.rank in self.ranks
             and self.transposed in {None, call.steps.transposed}
+            and not (self.is_of_cube and call.is_matrix_product)
         )
 
 

@@ -21,6 +21,7 @@ class Call:
         cube_math_type: 0 to 4.
         input_name: The parameter that errors name for the input.
         output_name: The parameter that errors name for the output.
+        has_channels_last: Whether an image or the weight was given in NDHWC.
     """
 
     input: Tensor
@@ -31,6 +32,7 @@ class Call:
     cube_math_type: int
     input_name: str = "input"
     output_name: str = "output"
+    has_channels_last: bool = False
 
     @property
     def promoted(self) -> DataType:
@@ -41,6 +43,22 @@ class Call:
     def is_empty(self) -> bool:
         """Whether there is nothing to compute."""
         return 0 in {tensor.element_count for tensor in (self.input, self.weight, self.output)}
+
+    @property
+    def is_matrix_product(self) -> bool:
+        """Whether a kernel as large as the input makes the vendor's source multiply matrices.
+
+        It does so on A2, and only the order N, C, spatial sizes; no tiling limits such a call.
+        """
+        steps = self.steps
+        return (
+            not steps.transposed
+            and not self.has_channels_last
+            and steps.groups == 1
+            and not any(steps.padding)
+            and set(steps.dilation) == {1}
+            and self.weight.shape[2:] == self.input.shape[2:]
+        )
 
     def computation(self, profile: str) -> Computation | None:
         """The computation of the call on a profile; None if the profile does not support it."""

@@ -78,6 +78,7 @@ def _keeps_float_bias(call: Call) -> bool:
         positions *= size
     return (
         call.input.rank == RANK_3D
+        and not call.is_matrix_product
         and set(call.weight.shape[2:]) | set(call.steps.stride) | set(call.steps.dilation) == {1}
         and not any(call.steps.padding)
         and call.steps.groups == 1

@@ -136,6 +136,7 @@ def _keeps_bias(case: Case) -> bool:
     ones = (tensors["weight"].shape[2:], given["stride"], given["dilation"])
     is_pointwise = (
         len(tensors["input"].shape) == _RANK_3D
+        and tensors["input"].shape[2:] != tensors["weight"].shape[2:]
         and all(set(cast("tuple[int, ...]", row)) == {1} for row in ones)
         and not any(cast("tuple[int, ...]", given["padding"]))
         and given["groups"] == 1

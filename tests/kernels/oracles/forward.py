@@ -175,11 +175,17 @@ def _is_pointwise(call: ForwardCall) -> bool:
     ones = (*call.operands["weight"].shape[2:], *geometry.stride, *geometry.dilation)
     return (
         image.ndim == 5
+        and not _covers_input(call)
         and set(ones) == {1}
         and set(geometry.padding) == {0}
         and geometry.groups == 1
         and prod(image.shape[2:]) < _POINTWISE
     )
+
+
+def _covers_input(call: ForwardCall) -> bool:
+    """Whether the kernel is as large as the input: a matrix product, with a bias in FLOAT16."""
+    return call.operands["input"].shape[2:] == call.operands["weight"].shape[2:]
 
 
 def _to_half(array: Doubles, call: ForwardCall) -> Doubles:

@@ -87,6 +87,7 @@ def replace_tensors(call: Call) -> Call:
         output=channels_first(call.output),
         steps=call.steps,
         cube_math_type=call.cube_math_type,
+        has_channels_last=Format.NDHWC in {tensor.format for _, tensor in _tensors(call)},
     )
 
 
@@ -248,7 +249,8 @@ def _check_later_stages(call: Call, profile: str) -> None:
         raise _runtime_error(
             "output", "dtype FLOAT", f"dtype {computation.dtype}, in which the call computes"
         )
-    if not call.steps.transposed and call.input.rank == RANK_3D:
+    is_tiled = not (call.steps.transposed or call.is_matrix_product)
+    if is_tiled and call.input.rank == RANK_3D:
         channels = _BLOCK_CHANNELS[computation.dtype.size_bytes]
         if prod(call.weight.shape[-2:]) * channels > _BLOCK:
             sizes = list(call.weight.shape[-2:])

@@ -126,6 +126,7 @@ def call_of(case: Case) -> Call:
             transposed=bool(given["transposed"]), groups=cast("int", given["groups"]), **rows
         ),
         cube_math_type=cast("int", given["cube_math_type"]),
+        has_channels_last=Format.NDHWC in {tensor.format for tensor in case.tensors.values()},
     )
 
 

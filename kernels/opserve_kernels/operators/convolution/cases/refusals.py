@@ -145,7 +145,7 @@ def _later() -> dict[Key, Breach]:
             f"dtype is FLOAT, computed in 16 bits, cube_math_type not 2, {_T} {_ON_A2}",
         ): _breach({"output.dtype": DataType.FLOAT}, _TRANSPOSED),
         ("weight", f"{block}, {_P} {_ON_A2}"): Breach(
-            case=_call((1, 1, 1, 64, 65), (1, 1, 1, 64, 65)).case()
+            case=_call((1, 1, 1, 64, 66), (1, 1, 1, 64, 65)).case()
         ),
     }
 
@@ -193,6 +193,9 @@ def at_limit(bound: Bound, rank: int, value: int) -> LayerCall:
             call = _call(image, taps, dilation=_at(steps, axis, value), padding=padding)
         case _:
             call = _call(_at(ones, 1, value), _at(ones, 0, value), groups=value)
+    if bound.is_of_cube and not call.dilation:
+        # It moves no tap; without it the source would multiply matrices, within no limit.
+        call = replace(call, dilation=_at(steps, 0, 2))
     return replace(call, transposed=transposed)
 
 
