@@ -238,7 +238,7 @@ def test_the_fuzzer_reaches_every_message() -> None:
     source = random.Random(SEED)  # noqa: S311  # not for secrets
     message = made(operator_pb.GetWorkspaceSizeRequest.DESCRIPTOR)
     seen: set[str] = set()
-    for _ in range(300):
+    for _ in range(1000):
         message.Clear()
         fill(message, source, keep=lambda _: None)
         seen |= {described.name for described, _ in message.ListFields()}
