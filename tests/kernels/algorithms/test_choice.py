@@ -14,7 +14,6 @@ from opserve_kernels.algorithms.preference import preferred
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import Accuracy, PlanOptions
 
-EVERY_SAMPLE = [sample for samples in REGISTRY_SAMPLES.values() for sample in samples]
 WIDE = convolution("wide", (2, 64, 28, 28), (64, 64, 3, 3), padding=(1, 1))
 ONE_TAP = convolution("one tap", (2, 64, 28, 28), (64, 64, 1, 1))
 FEW = convolution("few", (2, 1, 28, 28), (64, 1, 3, 3), output_mask=(True, False, False))
@@ -42,12 +41,12 @@ def test_usual_calls_are_computed_by_the_algorithm_for_them(
     assert set(plan_of(sample).algorithms) == algorithms
 
 
-@pytest.mark.parametrize(
-    "sample", EVERY_SAMPLE, ids=lambda sample: f"{sample.operator}: {sample.name}"
-)
-def test_requesting_the_chosen_algorithm_makes_the_same_plan(sample: Sample) -> None:
-    plan = plan_of(sample)
-    assert plan_of(sample, replace(ANY_PLAN, algorithms=plan.algorithms)) == plan
+@pytest.mark.parametrize("operator", REGISTRY_SAMPLES)
+def test_requesting_the_chosen_algorithm_makes_the_same_plan(operator: str) -> None:
+    for sample in REGISTRY_SAMPLES[operator]:
+        plan = plan_of(sample)
+        again = plan_of(sample, replace(ANY_PLAN, algorithms=plan.algorithms))
+        assert again == plan, sample.name
 
 
 @pytest.mark.parametrize(
