@@ -12,10 +12,8 @@ from opserve_kernels.tensor import DataType, Format, Tensor
 def check_rank(name: str, tensor: Tensor, ranks: Sequence[int]) -> None:
     """A tensor must have one of these numbers of dimensions."""
     if tensor.rank not in ranks:
-        allowed = " or ".join(map(str, ranks))
-        raise invalid_argument(
-            name, given=f"shape {list(tensor.shape)}", allowed=f"{allowed} dimensions"
-        )
+        allowed = " or ".join(map(str, ranks)) + (" dimension" if ranks == (1,) else " dimensions")
+        raise invalid_argument(name, given=f"shape {list(tensor.shape)}", allowed=allowed)
 
 
 def check_format(name: str, tensor: Tensor, formats: Mapping[int, Sequence[Format]]) -> None:

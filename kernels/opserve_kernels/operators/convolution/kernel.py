@@ -1,4 +1,4 @@
-"""Phase two of aclnnConvolution: a product of gradient_loops, to which they add the bias."""
+"""Phase two of aclnnConvolution: gradient_loops, which add the bias to a product."""
 
 from opserve_kernels.gradient_loops import run
 
