@@ -132,7 +132,7 @@ async def computed(
         in_flight.check(output_bytes)
         in_flight.update(array_bytes + output_bytes)
         answer = await _computed_at_once(service, principal, call, arguments, inputs)
-        del call, inputs  # as below
+        del call, inputs  # a client that reads slowly must not keep the arrays in memory
         in_flight.update(output_bytes)
         yield answer
         return
