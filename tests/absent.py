@@ -1,11 +1,17 @@
 """Tests of what no installation brings: left out where it is absent, if skips fail too."""
 
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
 
 import previous_release
 import vendor_pages
+
+
+def has_pairs() -> bool:
+    """Whether this processor multiplies BF16 values in pairs."""
+    return import_module("opserve_kernels.algorithms.host").VARIANT.pairs is True
 
 
 def has_torch() -> bool:
@@ -16,6 +22,7 @@ IS_THERE = {
     "vendor_pages": vendor_pages.FOLDER.is_dir,
     "previous_release": previous_release.is_there,
     "torch": has_torch,
+    "pairs": has_pairs,
 }
 """By the mark of the tests."""
 

@@ -22,7 +22,6 @@ from opserve_kernels.algorithms.host import (
     TILE_COLUMNS,
     TILE_ROWS,
     TILE_VECTORS,
-    VARIANT,
     whole_rows,
 )
 from opserve_kernels.algorithms.names import Algorithm
@@ -32,7 +31,6 @@ from opserve_kernels.tensor import DataType
 Floats = NDArray[np.float32]
 WIDE = in_bfloat(convolution("wide", (2, 33, 9, 9), (40, 33, 3, 3), padding=(1, 1)))
 ODD_DEPTH = 7
-with_pairs = pytest.mark.skipif(not VARIANT.pairs, reason="a variant without pairs")
 
 
 def bfloats(*shape: int) -> Floats:
@@ -40,7 +38,7 @@ def bfloats(*shape: int) -> Floats:
     return random.standard_normal(shape).astype(ml_dtypes.bfloat16).astype(np.float32)
 
 
-@with_pairs
+@pytest.mark.pairs
 @pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize("rows", sorted({1, TILE_ROWS // 4, TILE_ROWS // 2, TILE_ROWS}))
 @pytest.mark.parametrize("vectors", range(1, TILE_VECTORS + 1))
@@ -88,7 +86,7 @@ def test_values_suit_pairs_where_nothing_can_be_flushed_or_overflow(
     assert suit_pairs(values) == suits
 
 
-@with_pairs
+@pytest.mark.pairs
 def test_sums_keep_the_least_number_that_pairs_can_make() -> None:
     """(1 + 2^-7)^2 - (1 + 2^-6) = 2^-14, with factors of 2^-56 each: the least normal number."""
     step, tiny = 2.0**-7, 2.0**-56
@@ -102,7 +100,7 @@ def test_sums_keep_the_least_number_that_pairs_can_make() -> None:
     assert np.all(sample.outputs["grad_input"].view(buffers["grad_input"]) == 2.0**-126)
 
 
-@with_pairs
+@pytest.mark.pairs
 @pytest.mark.parametrize("operand", ["grad_output", "input", "weight"])
 @pytest.mark.parametrize("value", [2.0**-130, 2.0**60])
 def test_values_out_of_range_are_left_to_float32(operand: str, value: float) -> None:
@@ -122,7 +120,7 @@ def algorithms_of(sample: Sample, options: PlanOptions) -> set[str]:
     return {way.partition(": ")[2] for way in plan_of(sample, options).algorithms}
 
 
-@with_pairs
+@pytest.mark.pairs
 def test_pairs_are_for_bf16_alone() -> None:
     assert algorithms_of(WIDE, PlanOptions()) == {"pairs"}
     halves = {name: replace(tensor, dtype=DataType.FLOAT16) for name, tensor in WIDE.inputs.items()}
