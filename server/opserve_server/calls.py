@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterable
 from secrets import token_hex
+from traceback import clear_frames
 from typing import TypedDict
 
 from opserve_kernels.status import Status
@@ -98,7 +99,8 @@ async def close_session(service: Service, session: str) -> None:
 
 
 def note_failure(error: OpserveError) -> None:
-    """Records an error as the failure of the current call."""
+    """Records an error as the failure of the current call, and releases what its frames hold."""
+    _release_frames(error)
     call = CALL.get()
     if call is None:
         return
@@ -113,6 +115,16 @@ def note_failure(error: OpserveError) -> None:
             call.audited = f"the quota of {error.parameter}"
         case _:
             pass
+
+
+def _release_frames(error: BaseException | None) -> None:
+    """Clears the frames of an error and of its causes.
+
+    The error and its frames are a cycle, which would keep messages until a garbage collection.
+    """
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def retry_after_s(error: OpserveError) -> float:
@@ -166,6 +178,7 @@ def malformed(parameter: str, *, given: object, allowed: object) -> InvalidArgum
 def internal_error(error: BaseException, *, call: str, request_id: str) -> OpserveError:
     """Logs an unexpected error in full, and returns the error for the caller."""
     log.error("%s failed", call, exc_info=error, extra={"request_id": request_id})
+    _release_frames(error)
     message = f"The service failed: report the request id {request_id} to its administrator."
     return OpserveError(Status.ACL_ERROR_INTERNAL_ERROR, message)
 

@@ -1,10 +1,15 @@
-"""Databases for stores: an SQLite file, and one on a running PostgreSQL server."""
+"""Databases for stores, SQLite files and on a running PostgreSQL server; a core with its APIs."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from opserve_server.core.service import Service
+from opserve_server.telemetry.metrics import Metrics
+from server.core.fakes import FakeDevice, make_service
+from server.entry_points import EntryPoints, open_entry_points
+from server.guards import ServiceWithKeys, service_with_keys
 from server.store.migrated import migrated_file
 from server.store.postgresql import Postgresql, postgresql
 
@@ -33,3 +38,20 @@ async def migrated(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
     server: Postgresql = request.getfixturevalue("postgresql_server")
     await server.create_tables()
     return url
+
+
+@pytest.fixture
+async def core() -> AsyncIterator[Service]:
+    device = FakeDevice()
+    made = make_service(device)
+    yield made
+    await made.stop()
+    device.slabs.close()
+
+
+@pytest.fixture
+async def shared(core: Service) -> AsyncIterator[tuple[EntryPoints, ServiceWithKeys]]:
+    """A real core that two tenants share."""
+    with_keys = service_with_keys(accounts=core.accounts)
+    async with open_entry_points(core, with_keys.guard, Metrics()) as opened:
+        yield opened, with_keys

@@ -134,6 +134,13 @@ async def open_entry_points(
     await server.stop(None)
 
 
+async def opened_by(entry_points: EntryPoints, key: str, *, request_id: str = "") -> str:
+    sent = {"authorization": f"Bearer {key}", "idempotency-key": request_id}
+    answer = await entry_points.rest.post("/v1/sessions", headers=sent)
+    session: str = answer.json()["session"]
+    return session
+
+
 def headers(key: str | None) -> dict[str, str]:
     """Headers that identify the caller; none for None."""
     return {} if key is None else {"authorization": f"Bearer {key}"}

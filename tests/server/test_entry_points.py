@@ -14,15 +14,20 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from opserve_server.core.principal import Scope
-from opserve_server.core.service import Service
 from opserve_server.grpc_api.methods import WrappingServer
 from opserve_server.grpc_api.scopes import SCOPES
 from opserve_server.rest_api.app import ROUTES
 from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.rest_api.routers.service import livez
 from opserve_server.telemetry.metrics import Metrics
-from server.core.fakes import FakeDevice, make_service
-from server.entry_points import EntryPoints, every_route, every_rpc, open_entry_points, request_in
+from server.entry_points import (
+    EntryPoints,
+    every_route,
+    every_rpc,
+    open_entry_points,
+    opened_by,
+    request_in,
+)
 from server.guards import ServiceWithKeys, service_with_keys
 from server.recording import SESSION, RecordingService
 
@@ -208,30 +213,6 @@ async def test_the_document_states_that_every_operation_requires_a_key(
     for one in operations:
         assert {"401", "403", "429"} <= one["responses"].keys(), one["operationId"]
         assert "security" not in one, "none is an exception"
-
-
-@pytest.fixture
-async def core() -> AsyncIterator[Service]:
-    device = FakeDevice()
-    made = make_service(device)
-    yield made
-    await made.stop()
-    device.slabs.close()
-
-
-@pytest.fixture
-async def shared(core: Service) -> AsyncIterator[tuple[EntryPoints, ServiceWithKeys]]:
-    """A real core that two tenants share."""
-    with_keys = service_with_keys(accounts=core.accounts)
-    async with open_entry_points(core, with_keys.guard, Metrics()) as opened:
-        yield opened, with_keys
-
-
-async def opened_by(entry_points: EntryPoints, key: str, *, request_id: str = "") -> str:
-    sent = {"authorization": f"Bearer {key}", "idempotency-key": request_id}
-    answer = await entry_points.rest.post("/v1/sessions", headers=sent)
-    session: str = answer.json()["session"]
-    return session
 
 
 async def test_a_foreign_session_answers_as_none_over_grpc(

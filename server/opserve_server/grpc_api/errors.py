@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from traceback import clear_frames
 from typing import Any, NoReturn
 
 import grpc
@@ -60,8 +59,6 @@ async def fail(context: Context, error: Exception, call: Call) -> NoReturn:
         ):  # the same, before gRPC marks the context as done
             await context.abort(StatusCode.CANCELLED)
         error = internal_error(error, call=call.method, request_id=call.request_id)
-    # Until garbage collection gRPC would keep the error with the messages in its frames.
-    clear_frames(error.__traceback__)
     row = row_of(error)
     call.outcome = row.code.name
     note_failure(error)
