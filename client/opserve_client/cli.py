@@ -17,7 +17,16 @@ from rich.table import Table
 from typer.core import TyperCommand
 from typing_extensions import override
 
-from opserve_client import cli_admin, cli_apply, cli_keys, cli_ping, cli_tenants, cli_top, cli_trace
+from opserve_client import (
+    cli_abi,
+    cli_admin,
+    cli_apply,
+    cli_keys,
+    cli_ping,
+    cli_tenants,
+    cli_top,
+    cli_trace,
+)
 from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import (
     Accuracy,
@@ -295,6 +304,7 @@ def conform(context: typer.Context) -> None:
 
 
 app.command(rich_help_panel=_CALLS)(cli_trace.trace)
+app.add_typer(cli_abi.abi, name="abi", rich_help_panel=_CALLS)
 
 
 @app.command(rich_help_panel=_CALLS)

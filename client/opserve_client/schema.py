@@ -13,7 +13,7 @@ class Schema(Protocol):
     """
 
     @property
-    def CALL(self) -> str:  # noqa: N802  a module's constant, as the next two
+    def CALL(self) -> str:  # noqa: N802  a module's constant, as the next four
         """The vendor's name of the call."""
         ...
 
@@ -25,6 +25,16 @@ class Schema(Protocol):
     @property
     def FORMATS(self) -> Mapping[int, Format]:  # noqa: N802
         """Formats of arrays by number of dimensions; ND elsewhere."""
+        ...
+
+    @property
+    def C_HEADER(self) -> str:  # noqa: N802
+        """The vendor's C header of the call; "" where there is none."""
+        ...
+
+    @property
+    def C_TYPES(self) -> Mapping[str, str]:  # noqa: N802
+        """The C types of its integers."""
         ...
 
     @property

@@ -12,6 +12,10 @@ OUTPUTS = ("res_tensor",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {4: Format.FRACTAL_Z, 5: Format.NC1HWC0}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+C_HEADER = ""
+"""The vendor's C header of the call; "" where there is none."""
+C_TYPES: Mapping[str, str] = {}
+"""The C types of its integers."""
 _SIZES = 4  # Cout, Cin/groups, KH, KW
 
 

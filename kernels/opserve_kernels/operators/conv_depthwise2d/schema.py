@@ -12,6 +12,10 @@ OUTPUTS = ("out",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {4: Format.NCHW}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+C_HEADER = "aclnn_convolution"
+"""The vendor's C header of the call; "" where there is none."""
+C_TYPES: Mapping[str, str] = {"cube_math_type": "int8_t"}
+"""The C types of its integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,10 @@ OUTPUTS = ("out",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+C_HEADER = "aclnn_convolution"
+"""The vendor's C header of the call; "" where there is none."""
+C_TYPES: Mapping[str, str] = {"pad": "int64_t", "cube_math_type": "int8_t"}
+"""The C types of its integers."""
 RANK = 3
 _DTYPES = {*FLOATING_TYPES, DataType.DOUBLE}
 

@@ -12,6 +12,10 @@ OUTPUTS = ("output",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+C_HEADER = "aclnn_convolution"
+"""The vendor's C header of the call; "" where there is none."""
+C_TYPES: Mapping[str, str] = {"groups": "int64_t", "cube_math_type": "int8_t"}
+"""The C types of its integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,10 @@ OUTPUTS = ("grad_input", "grad_weight", "grad_bias")
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+C_HEADER = "aclnn_convolution_backward"
+"""The vendor's C header of the call; "" where there is none."""
+C_TYPES: Mapping[str, str] = {"groups": "int", "cube_math_type": "int8_t"}
+"""The C types of its integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

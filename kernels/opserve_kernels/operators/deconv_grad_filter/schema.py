@@ -11,6 +11,10 @@ OUTPUTS = ("dw_data",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {4: Format.NHWC}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+C_HEADER = ""
+"""The vendor's C header of the call; "" where there is none."""
+C_TYPES: Mapping[str, str] = {}
+"""The C types of its integers."""
 FUNCTIONS = tuple(
     f"{dtype}_deconv_grad_filter_{memory}" for dtype in ("fp", "hp") for memory in "sp"
 )

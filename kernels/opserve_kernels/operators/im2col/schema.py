@@ -13,6 +13,10 @@ OUTPUTS = ("out",)
 """The tensors that a call writes, in the schema's order."""
 FORMATS: Mapping[int, Format] = {}
 """Formats of arrays by number of dimensions; ND elsewhere."""
+C_HEADER = "aclnn_im2col"
+"""The vendor's C header of the call; "" where there is none."""
+C_TYPES: Mapping[str, str] = {}
+"""The C types of its integers."""
 RANKS = (3, 4)  # of self
 PAIR = 2
 

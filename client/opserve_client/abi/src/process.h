@@ -1,0 +1,197 @@
+// The state of a process between aclInit and aclFinalize: sessions, and the objects behind handles.
+//
+// A handle of a stream, an event or a context is a number that was never used before, cast to a
+// pointer: a stale or foreign one is not found, and none is ever dereferenced.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "connection.h"
+#include "failure.h"
+#include "shared_memory.h"
+#include "wire.h"
+
+struct aclOpExecutor;
+
+namespace opserve {
+
+// Commands of a session by their field numbers in Command and CommandResult.
+enum class Command {
+    allocate = 1,
+    free = 2,
+    fill = 3,
+    write = 4,
+    read = 5,
+    copy = 6,
+    get_workspace_size = 7,
+    execute = 8,
+    set_repeatable = 9,
+    destroy_executor = 11,
+    create_stream = 12,
+    destroy_stream = 13,
+    synchronize_stream = 14,
+    query_stream = 15,
+    create_event = 16,
+    destroy_event = 17,
+    record_event = 18,
+    stream_wait_event = 19,
+    query_event = 20,
+    synchronize_event = 21,
+    event_elapsed_time = 22,
+    set_failure_mode = 23,
+    abort_stream = 24,
+};
+
+// A session of the service: what the vendor calls a context.
+struct Context {
+    const Endpoint* endpoint = nullptr;
+    int32_t device = 0;
+    std::string session, device_name;
+    double lease_s = 0;
+    SharedMemory memory;
+    std::atomic<bool> closed{false};
+    std::atomic<int64_t> deterministic{-1};  // -1: not set
+
+    // Runs a command, and returns the bytes of its result.
+    std::string run(Command command, const Message& message) const;
+};
+using ContextPointer = std::shared_ptr<Context>;
+
+// An object of the service behind a handle of this library.
+struct Object {
+    ContextPointer context;
+    uint32_t handle = 0;
+};
+
+// Objects by handle. Its owner locks.
+template <typename T>
+class Table {
+public:
+    void* add(T object)
+    {
+        void* handle = reinterpret_cast<void*>(next_handle());
+        objects_.emplace(handle, std::move(object));
+        return handle;
+    }
+
+    const T* find(const void* handle) const
+    {
+        const auto found = objects_.find(const_cast<void*>(handle));
+        return found == objects_.end() ? nullptr : &found->second;
+    }
+
+    void remove(const void* handle) { objects_.erase(const_cast<void*>(handle)); }
+
+    template <typename Condition>
+    void remove_if(Condition condition)
+    {
+        for (auto at = objects_.begin(); at != objects_.end();) {
+            at = condition(at->second) ? objects_.erase(at) : std::next(at);
+        }
+    }
+
+    const std::map<void*, T>& all() const { return objects_; }
+
+private:
+    static uintptr_t next_handle()
+    {
+        static std::atomic<uintptr_t> next{0x1000};  // goes on in a child process
+        return next.fetch_add(16);
+    }
+
+    std::map<void*, T> objects_;
+};
+
+struct Buffer {
+    ContextPointer context;
+    uint32_t handle = 0;
+    uint64_t size = 0;
+};
+
+// A place in device memory: a buffer, and the bytes from its start.
+struct Place {
+    Buffer buffer;
+    uint64_t offset = 0;
+};
+
+struct Executor;
+
+struct Device {
+    std::string profile;
+    int references = 0;
+    void* context = nullptr;  // the handle of the default context
+};
+
+class Process {
+public:
+    Process(Endpoint endpoint, Process* before);
+
+    const pid_t pid = getpid();
+    const Endpoint endpoint;
+    Process* const before;  // an ended state, or the parent's: none is ever destroyed
+
+    // Guards everything below it. No call of the service is made under it.
+    std::mutex mutex;
+    std::vector<Device> devices;
+    Table<ContextPointer> contexts;
+    Table<Object> streams, events;
+    std::map<uintptr_t, Buffer> buffers;  // by address
+    std::set<void*> host_memory;
+    std::map<aclOpExecutor*, std::shared_ptr<Executor>> executors;
+    std::set<std::string> reported_rules;  // of the page, on stderr
+    int64_t deterministic = -1;
+
+    // Guards the opening and closing of sessions, which call the service.
+    std::mutex sessions;
+
+    // Opens a session on a device, and returns its context's handle. Needs `sessions`.
+    void* open_session(int32_t device);
+    // Ends a session and everything in it. Needs `sessions`.
+    void close_session(void* context);
+
+private:
+    void start_heartbeat();
+    void stop_heartbeat();
+    void beat();
+
+    std::thread heartbeat_;
+    std::condition_variable stopping_;
+    bool stop_ = false;
+};
+
+// The process's state. Throws Failure: 100001 before aclInit and after aclFinalize, 107002 in a
+// process that was forked after aclInit and has not called it again.
+Process& process();
+
+// Begins and ends the state; false: it has begun already, or ended.
+bool begin_process();
+bool end_process();
+
+// This thread's context. Throws Failure (107002) where it has none, or a closed one.
+ContextPointer current_context();
+void set_current_context(const ContextPointer& context);
+
+// A stream of a context: its handle at the service. Null is the default stream of this thread's
+// context. Throws Failure (107000) for no stream.
+Object stream_of(void* stream);
+
+// The place of an address and `size` bytes. Throws Failure (107000) where no buffer has them all.
+Place place_of(const void* address, uint64_t size);
+
+// Whether an address is in the reserved span: the device's, whatever has become of it.
+bool is_device_address(const void* address);
+
+std::string new_request_id();
+
+}  // namespace opserve
