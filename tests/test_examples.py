@@ -26,6 +26,7 @@ ELSEWHERE = {
     "docs/how-to/ci-identity.md": "tests/system/test_ci_identity_page.py",
     "docs/how-to/containers.md": "tests/containers/test_compose.py",
     "docs/how-to/conformance.md": "tests/client/conform/test_guide.py",
+    "docs/how-to/cpp-programs.md": "tests/abi/test_programs.py",
     "docs/how-to/five-teams.md": "tests/system/test_five_teams_page.py",
     "docs/how-to/operating.md": "tests/system/test_operating_page.py",
     "docs/tutorial/first-verdict.md": "tests/client/conform/test_guide.py",

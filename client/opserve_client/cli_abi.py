@@ -37,4 +37,6 @@ def build(
     has_tls = build_library(folder, compiler=compiler, flags=tuple(flag or ()))
     typer.echo(f"built {folder}; its settings: . {folder / ENVIRONMENT}")
     if not has_tls:
-        typer.echo("without TLS: OpenSSL's headers are missing (Debian: apt-get install libssl-dev)")
+        typer.echo(
+            "without TLS: OpenSSL's headers are missing (Debian: apt-get install libssl-dev)"
+        )

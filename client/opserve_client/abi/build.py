@@ -88,7 +88,9 @@ def _compile(
 
 def _has_openssl(command: list[str]) -> bool:
     """Returns whether the compiler finds OpenSSL's headers and libraries."""
-    program = "#include <openssl/ssl.h>\nint main() { return SSL_CTX_new(TLS_client_method()) == 0; }"
+    program = (
+        "#include <openssl/ssl.h>\nint main() { return SSL_CTX_new(TLS_client_method()) == 0; }"
+    )
     done = subprocess.run(  # noqa: S603  # the user's compiler
         [*command, "-x", "c++", "-", "-lssl", "-lcrypto", "-o", os.devnull],
         input=program,
