@@ -91,7 +91,7 @@ class Unfold:
         self.size = c_uint64()
         pairs = [acl.ints(a, a) for a in (2, 1, 0, 1)]
         self.tensors = acl.tensor((1, 3, 4), self.source), acl.tensor(self.shape, self.target)
-        self.arguments = (self.tensors[0], *pairs, self.tensors[1])
+        self.arguments: tuple[c_void_p | None, ...] = (self.tensors[0], *pairs, self.tensors[1])
 
     def plan(self) -> int:
         code: int = self.acl.aclnnIm2colGetWorkspaceSize(

@@ -120,7 +120,7 @@ def test_tensor_without_memory_can_be_planned(acl: Acl) -> None:
 def test_null_arguments_and_pointers_are_161001(acl: Acl) -> None:
     call = Unfold(acl)
     arguments = call.arguments
-    call.arguments = (None, *arguments[1:])  # type: ignore[assignment]
+    call.arguments = (None, *arguments[1:])
     assert call.plan() == NULLPTR
     assert "self" in acl.message()
     size, executor = byref(call.size), byref(call.executor)

@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs/how-to/cpp-programs.md"
 def compiled(source: Path, library: Path, *flags: str) -> Path:
     program = source.parent / source.stem
     libraries = ("-lopapi_nn", "-lopapi_math", "-lascendcl", "-lnnopbase")
-    words = ["g++", "-std=c++17", "-Wall", "-Werror", source, "-o", program, *flags]
+    words = ["g++", "-std=c++17", "-Wall", "-Werror", f"{source}", "-o", f"{program}", *flags]
     folders = (f"-I{library}/include", f"-I{library}/include/aclnnop", f"-L{library}/lib")
     subprocess.run([*words, *folders, *libraries], check=True)
     return program
@@ -59,7 +59,7 @@ def test_program_of_the_page_prints_the_bits_of_the_sdk(
 
 
 def test_page_names_the_compiler_and_the_libraries() -> None:
-    (commands,) = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (commands,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     assert "opserve abi build abi\n. abi/env.sh\n" in commands
     assert "-lopapi_nn -lopapi_math -lascendcl -lnnopbase" in commands
 
