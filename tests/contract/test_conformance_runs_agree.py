@@ -77,6 +77,15 @@ async def test_a_suite_is_run_to_its_end_and_kept(kept: Addresses, api: str) -> 
     assert (run.stage, run.case) == ("", "")
 
 
+async def test_a_run_on_the_profile_reference_has_no_kernel_variant(kept: Addresses) -> None:
+    async with client_of(kept, "gRPC") as client:
+        begun = await client.conformance.run_suite(
+            "smoke", target="reference", operator="im2col_backward", profile="reference"
+        )
+        run = await at_its_end(client, begun.id)
+    assert (run.state, run.kernel_variant) == ("ENDED", "")
+
+
 @pytest.mark.parametrize("api", APIS)
 async def test_a_cancelled_run_keeps_its_judged_cases(kept: Addresses, api: str) -> None:
     async with client_of(kept, api) as client:

@@ -285,7 +285,7 @@ def _setup(options: Options, suite: Suite, cases: Sequence[Case], access: Access
     header = header_of(
         suite, cases, target=options.target, contracts=contracts, session_options=session_options
     )
-    variant = kernel_variant_of(options.target, access)
+    variant = kernel_variant_of(options.target, access, {case.profile for case in cases})
     return Setup(
         header=replace(header, repeats=options.execution.repeats, kernel_variant=variant),
         access=access,

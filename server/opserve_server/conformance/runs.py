@@ -17,7 +17,7 @@ from opserve_kernels.cases.refusals.warned import BrokenRule
 from opserve_kernels.conformance.expected import Task
 from opserve_kernels.conformance.record import CaseResult, Tally, result_of
 from opserve_kernels.conformance.trial import Trial, unjudged
-from opserve_kernels.operator import DocumentedRules
+from opserve_kernels.operator import DocumentedRules, variant_on
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.status import Status as Code
 from opserve_kernels.verdict.judge_case import Standards, standards_of
@@ -241,7 +241,7 @@ class SuiteRuns:
             deterministic_level=DeterministicLevel(request.deterministic_level or _LEVEL),
             accuracy=accuracy_of(request.accuracy),
             documented_rules=documented_rules,
-            kernel_variant=VARIANT.name,
+            kernel_variant=_variant_of(request.profile),
             counts={},
             created_at=now,
             seen_at=now,
@@ -372,6 +372,11 @@ def _check(request: RunSuite) -> None:
     level = request.deterministic_level
     if level and level not in set(DeterministicLevel):
         raise malformed("deterministic_level", given=level, allowed=", ".join(DeterministicLevel))
+
+
+def _variant_of(profile: str) -> str:
+    """The kernel variant of a run's devices; without a profile, of those that have one."""
+    return variant_on(PROFILES[profile]) if profile else VARIANT.name
 
 
 def _too_many(given: int, allowed: int) -> LimitExceeded:

@@ -108,6 +108,20 @@ def test_a_record_names_the_kernel_variant_of_devices(
     assert json.loads(capsys.readouterr().out)["kernel_variant"] == variant
 
 
+def test_a_record_of_the_profile_reference_names_no_kernel_variant(
+    service: Addresses, suite: Path, capsys: Capture
+) -> None:
+    case = FOLD.case(Setting(profile="reference"))
+    suite.write_text(write_suite(Suite(name="mine", seed=3, cases=(case, *CASES))))
+    place = f"opserve:{service.grpc}"
+    for target, variant in ((f"{place}/reference", ""), (f"{place}/ascend910b", VARIANT.name)):
+        assert run(service, target, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["kernel_variant"] == variant
+    suite.write_text(write_suite(Suite(name="mine", seed=3, cases=(case,))))
+    assert run(service, place, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["kernel_variant"] == ""
+
+
 def test_a_wrong_run_exits_with_1_and_every_output_shows_it(
     service: Addresses, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

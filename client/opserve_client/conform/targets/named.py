@@ -1,6 +1,6 @@
 """Targets by name, as in `--target`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,8 +108,13 @@ def _path_of(name: str) -> str:
     return path
 
 
-def kernel_variant_of(name: str, access: Access) -> str:
+def kernel_variant_of(name: str, access: Access, profiles: Collection[str]) -> str:
     """Returns the kernel variant of the devices of a target; "" for targets without devices.
+
+    Args:
+        name: Name of the target.
+        access: Access to the service that computes expected values.
+        profiles: Profiles of the cases: devices of other profiles run none of them.
 
     Raises:
         InfrastructureError: The service of the devices does not answer.
@@ -117,12 +122,14 @@ def kernel_variant_of(name: str, access: Access) -> str:
     kind, _, place = name.partition(":")
     if kind != SERVICE_UNDER_TEST:
         return ""
-    client, _ = _service_at(place, access)
+    client, profile = _service_at(place, access)
+    running = {profile}.intersection(profiles) if profile else profiles
     try:
         with client:
-            return max((device.kernel_variant for device in client.list_devices()), default="")
+            devices = [device for device in client.list_devices() if device.profile in running]
     except OpserveError as error:
         raise InfrastructureError(f"target: {error}") from error
+    return max((device.kernel_variant for device in devices), default="")
 
 
 def _device(
