@@ -18,11 +18,16 @@ def has_torch() -> bool:
     return find_spec("torch") is not None
 
 
+def has_onnxruntime() -> bool:
+    return find_spec("onnxruntime") is not None
+
+
 IS_THERE = {
     "vendor_pages": vendor_pages.FOLDER.is_dir,
     "previous_release": previous_release.is_there,
     "torch": has_torch,
     "pairs": has_pairs,
+    "onnxruntime": has_onnxruntime,
 }
 """By the mark of the tests."""
 

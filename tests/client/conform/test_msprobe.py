@@ -29,6 +29,7 @@ from opserve_kernels.cases.case import Case, canonical
 from opserve_kernels.cases.readers.read import Inexpressible
 from opserve_kernels.cases.suite import read_suite, write_suite
 from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.tensor import DataType
 
 Capture = pytest.CaptureFixture[str]
 FILE = "Functional.conv2d.0.forward.input.0.npy"
@@ -36,13 +37,24 @@ COLUMNS = np.arange(2 * 12 * 9, dtype=np.float32).reshape(2, 12, 9)
 IMAGE = np.zeros((2, 3, 4, 4), np.float32)
 
 
-def only_case(folder: Path) -> tuple[Case, dict[str, Array]]:
-    """The case of a dump of one call, with its inputs as a target receives them."""
+Read = tuple[Case, dict[str, Array]]
+
+
+def cases_in(folder: Path) -> dict[str, Read]:
+    """The cases of a dump by operator, with their inputs as a target receives them."""
     found = read_dump(folder)
     assert found.unconverted == []
-    (case,) = found.cases.values()
-    placed = arrays_of(case, 0, found.recorded(case))
-    return case, {name: placed[name].elements for name in case.inputs}
+    read: dict[str, Read] = {}
+    for case in found.cases.values():
+        placed = arrays_of(case, 0, found.recorded(case))
+        read[case.operator] = case, {name: placed[name].elements for name in case.inputs}
+    assert len(read) == len(found.cases)
+    return read
+
+
+def gradients_in(folder: Path) -> Read:
+    """The gradients of a dump of one convolution."""
+    return cases_in(folder)["convolution_backward"]
 
 
 def conform(*arguments: str) -> int:
@@ -59,7 +71,7 @@ def test_a_recorded_call_is_a_case_with_its_inputs(suffix: str, dtype: str, tmp_
     dump = Dump(tmp_path / "step0/rank0", suffix)
     arrays = convolution(dump, dtype=dtype)
     dump.write()
-    case, inputs = only_case(tmp_path)
+    case, inputs = gradients_in(tmp_path)
     assert case.source == "step0/rank0 Functional.conv2d.0"
     assert (case.arguments["stride"], case.arguments["padding"]) == ((2, 2), (1, 1))
     assert case.arguments["output_mask"] == (True, True, False)
@@ -70,9 +82,27 @@ def test_a_recorded_call_is_a_case_with_its_inputs(suffix: str, dtype: str, tmp_
         assert np.array_equal(inputs[name].view(np.uint8), array.view(np.uint8))
 
 
+def test_a_recorded_convolution_is_a_case_of_its_result(tmp_path: Path) -> None:
+    dump = Dump(tmp_path)
+    numbers = np.random.default_rng(0)
+    given = [numbers.normal(size=size).astype(np.float32) for size in ((2, 3, 6), (4, 3, 3), (4,))]
+    result = np.zeros((2, 4, 2), np.float16)
+    arguments = {"stride": 3, "padding": [1]}
+    dump.record("Torch.conv1d.0.forward", input_args=given, input_kwargs=arguments, output=[result])
+    dump.write()
+    case, inputs = cases_in(tmp_path)["convolution"]
+    assert (case.arguments["stride"], case.arguments["padding"]) == ((3,), (1,))
+    assert case.arguments["transposed"] is False
+    output = case.tensors["output"]
+    assert (output.shape, output.dtype) == (result.shape, DataType.FLOAT16)
+    for array, name in zip(given, ("input", "weight", "bias"), strict=True):
+        assert np.array_equal(inputs[name], array)
+
+
 def record_fold(dump: Dump) -> None:
     arguments = {"output_size": [4, 4], "kernel_size": 2}
     dump.record("Functional.fold.0.forward", input_args=[COLUMNS], input_kwargs=arguments)
+    dump.record("Functional.fold.0.backward", input=[IMAGE], output=[])
 
 
 def record_unfold(dump: Dump) -> None:
@@ -81,14 +111,58 @@ def record_unfold(dump: Dump) -> None:
 
 
 @pytest.mark.parametrize("record", [record_fold, record_unfold])
-def test_folds_and_gradients_of_unfolds_are_cases(
+def test_folds_and_unfolds_are_the_gradients_of_each_other(
     record: Callable[[Dump], None], tmp_path: Path
 ) -> None:
     record(dump := Dump(tmp_path))
     dump.write()
-    case, inputs = only_case(tmp_path)
-    assert (case.operator, case.tensors["out"].shape) == ("im2col_backward", IMAGE.shape)
+    found = cases_in(tmp_path)
+    assert set(found) == {"im2col", "im2col_backward"}
+    case, inputs = found["im2col_backward"]
+    assert case.tensors["out"].shape == IMAGE.shape
     assert np.array_equal(inputs["grad_output"], COLUMNS)
+    case, inputs = found["im2col"]
+    assert case.tensors["out"].shape == COLUMNS.shape
+    assert np.array_equal(inputs["self"], IMAGE)
+
+
+def test_a_convolution_of_times_is_a_case_of_its_result_and_its_gradients(tmp_path: Path) -> None:
+    dump = Dump(tmp_path)
+    numbers = np.random.default_rng(0)
+    sizes = {"input": (9, 2, 4), "weight": (3, 4, 5), "bias": (5,), "self": (9, 2, 5)}
+    arrays = {name: numbers.normal(size=size).astype(np.float32) for name, size in sizes.items()}
+    given = [arrays[name] for name in ("input", "weight", "bias")]
+    dump.record("Torch.conv_tbc.0.forward", input_args=given, input_kwargs={"pad": 1})
+    dump.record("Torch.conv_tbc.0.backward", input=[arrays["self"]], output=[])
+    dump.write()
+    found = cases_in(tmp_path)
+    assert set(found) == {"conv_tbc", "conv_tbc_backward"}
+    _, inputs = found["conv_tbc"]
+    assert np.array_equal(inputs["self"], arrays["input"])
+    case, inputs = found["conv_tbc_backward"]
+    assert case.arguments["pad"] == 1
+    assert all(np.array_equal(inputs[name], array) for name, array in arrays.items())
+
+
+@pytest.mark.parametrize(
+    ("shapes", "reason"),
+    [
+        (((9, 2), (3, 4, 5), (5,)), "input does not accept the shape [9, 2]; it accepts 3 dim"),
+        (((9, 2, 4), (3, 4, 5), (6,)), "bias does not accept the shape [6]; it accepts [5]."),
+        (((9, 2, 3), (3, 4, 5), (5,)), "ascend910b rejects the call: "),
+        (((1, 2, 4), (3, 4, 5), (5,)), "the shape [-1, 2, 5] is out of range"),
+        (((9, 2, 0), (3, 0, 5), (5,)), "a tensor has no elements"),
+    ],
+)
+def test_a_convolution_of_times_that_is_no_case_has_a_reason(
+    shapes: tuple[tuple[int, ...], ...], reason: str, tmp_path: Path
+) -> None:
+    dump = Dump(tmp_path)
+    given = [np.zeros(shape, np.float32) for shape in shapes]
+    dump.record("Torch.conv_tbc.0.forward", input_args=given, input_kwargs={})
+    dump.write()
+    (found,) = read_dump(tmp_path).unconverted
+    assert found.startswith(f"Torch.conv_tbc.0: {reason}")
 
 
 def arguments_of(function: str) -> tuple[list[object], list[Array]]:
@@ -108,7 +182,7 @@ def arguments_of(function: str) -> tuple[list[object], list[Array]]:
     return found[function], [gradient]
 
 
-def test_every_function_of_a_convolution_gives_the_same_case(tmp_path: Path) -> None:
+def test_every_function_of_a_convolution_gives_the_same_cases(tmp_path: Path) -> None:
     dump = Dump(tmp_path)
     functions = [
         *("Functional.conv_transpose2d", "NPU.npu_conv_transpose2d"),
@@ -119,7 +193,9 @@ def test_every_function_of_a_convolution_gives_the_same_case(tmp_path: Path) -> 
         dump.record(f"{function}.7.forward", input_args=arguments, input_kwargs={})
         dump.record(f"{function}.7.backward", input=gradients, output=[])
     dump.write()
-    case, _ = only_case(tmp_path)
+    result, _ = cases_in(tmp_path)["convolution"]
+    assert (result.arguments["transposed"], result.arguments["groups"]) == (True, 2)
+    case, _ = gradients_in(tmp_path)
     assert case.source == "Functional.conv_transpose2d.7"
     assert (case.arguments["transposed"], case.arguments["groups"]) == (True, 2)
     assert case.arguments["output_mask"] == (True, True, False)
@@ -132,7 +208,7 @@ def test_calls_of_other_functions_are_counted(tmp_path: Path, capsys: Capture) -
         dump.record(f"Functional.relu.{number}.forward", input_args=[], input_kwargs={})
         dump.record(f"Functional.relu.{number}.backward", input=[], output=[])
     dump.write()
-    assert len(suite_named(f"msprobe:{tmp_path}", 0).cases) == 1
+    assert len(suite_named(f"msprobe:{tmp_path}", 0).cases) == 2
     assert capsys.readouterr().err == f"{tmp_path}, 3 calls of other functions are left out\n"
 
 
@@ -146,18 +222,25 @@ def test_a_dump_of_modules_names_the_level_that_is_needed(tmp_path: Path, capsys
 
 
 def unconverted(dump: Dump) -> str:
-    """The reason why the convolution of a dump is no case."""
+    """The reason why the gradients of the convolution of a dump are no case."""
     dump.write()
     found = read_dump(dump.folder)
-    assert not found.cases
-    (reason,) = found.unconverted
+    assert {case.operator for case in found.cases.values()} <= {"convolution"}
+    *_, reason = found.unconverted
     return reason.removeprefix("Functional.conv2d.0: ")
 
 
-def test_a_call_without_its_backward_record_is_no_case(tmp_path: Path) -> None:
+def test_a_call_without_its_backward_record_is_a_case_of_its_result(tmp_path: Path) -> None:
     convolution(dump := Dump(tmp_path))
     del dump.data["Functional.conv2d.0.backward"]
-    assert unconverted(dump) == "the dump has no record of the backward call"
+    dump.write()
+    assert set(cases_in(tmp_path)) == {"convolution"}
+
+
+def test_a_call_without_its_forward_record_is_no_case(tmp_path: Path) -> None:
+    convolution(dump := Dump(tmp_path))
+    del dump.data["Functional.conv2d.0.forward"]
+    assert unconverted(dump).startswith("the dump has no record of the forward call")
 
 
 @pytest.mark.parametrize(
@@ -298,12 +381,12 @@ def test_limits_bound_files_and_calls(tmp_path: Path, monkeypatch: pytest.Monkey
     dump.write()
     with monkeypatch.context() as patch:
         patch.setattr(tensor_files, "FILE_BYTES_LIMIT", 300)
-        assert len(read_dump(tmp_path).unconverted) == 2
+        assert len(read_dump(tmp_path).unconverted) == 4
     with monkeypatch.context() as patch:
-        patch.setattr(dump_module, "CALLS_LIMIT", 1)
+        patch.setattr(dump_module, "CASES_LIMIT", 2)
         found = read_dump(tmp_path)
-        assert len(found.cases) == 1
-        assert found.unconverted == ["Functional.conv2d.1: at most 1 calls become cases"]
+        assert len(found.cases) == 2
+        assert found.unconverted == ["Functional.conv2d.1: a dump has at most 2 cases"]
     monkeypatch.setattr(dump_module, "DUMP_BYTES_LIMIT", 10)
     with pytest.raises(Inexpressible, match=r"dump\.json: the file is larger than 10 bytes"):
         read_dump(tmp_path)
@@ -326,9 +409,7 @@ def test_recorded_inputs_are_no_definition(tmp_path: Path) -> None:
         InvalidArgument, match=r"fill\.kind does not accept recorded; it accepts integer, "
     ):
         read_suite(write_suite(suite))
-    with pytest.raises(
-        InvalidArgument, match="grad_output does not accept a fill without its recording"
-    ):
+    with pytest.raises(InvalidArgument, match="input does not accept a fill without its recording"):
         arrays_of(suite.cases[0], 0)
     form = json.loads(canonical(suite.cases[0].to_json()))
     assert form["tensors"]["input"]["fill"]["kind"] == "recorded"
@@ -345,8 +426,9 @@ def test_a_dump_runs_and_a_case_of_it_runs_again(
     options = ("--suite", f"msprobe:{dump.folder}", "--server", service.grpc)
     target = ("--target", f"opserve:{service.grpc}")
     assert conform("run", *options, *target, "--jobs", "1", "--folder", str(tmp_path / "run")) == 0
-    assert "on msprobe:dump, seed 0: 2 cases: 2 passed" in capsys.readouterr().out
-    case = suite_named(f"msprobe:{dump.folder}", 0).cases[0]
+    assert "on msprobe:dump, seed 0: 4 cases: 4 passed" in capsys.readouterr().out
+    cases = suite_named(f"msprobe:{dump.folder}", 0).cases
+    case = next(case for case in cases if case.operator == "convolution_backward")
     assert conform("repro", *options, *target, "--case", case.id) == 0
     assert conform("compare", str(tmp_path / "run"), str(tmp_path / "run")) == 0
     assert conform("cases", *options[:2], "--inputs", str(tmp_path / "inputs")) == 0

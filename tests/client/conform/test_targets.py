@@ -66,6 +66,21 @@ def test_a_function_gets_the_arguments_that_it_has_parameters_for() -> None:
     assert set(outcome.storages) == {"grad_output", "out"}
 
 
+def test_a_function_gets_the_formats_of_tensors_by_their_parameter_alone() -> None:
+    given: list[object] = []
+
+    def with_formats(formats: Mapping[str, str], **_: Any) -> None:
+        given.append(formats)
+
+    def with_keywords(**call: Any) -> None:
+        given.append("formats" in call)
+
+    for function in (with_formats, with_keywords):
+        tried(FunctionTarget(Called(function)), CONVOLUTION)
+    formats = dict.fromkeys(("grad_output", "input", "weight", "grad_input"), "NCHW")
+    assert given == [formats | {"grad_bias": "ND"}, False]
+
+
 def test_a_function_may_write_into_its_outputs() -> None:
     def fill(out: Any) -> None:
         assert np.isnan(out).all()

@@ -42,8 +42,9 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "NPU.npu_conv_transpose2d": _NPU_TRANSPOSED,
     "Functional.fold": ("input", "output_size", "kernel_size", "dilation", "padding", "stride"),
     "Functional.unfold": ("input", "kernel_size", "dilation", "padding", "stride"),
+    "Torch.conv_tbc": ("input", "weight", "bias", "pad"),
 }
-"""Positional parameters of the functions whose gradients opserve has, by their names in a dump."""
+"""Positional parameters of the functions that opserve computes, by their names in a dump."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,11 @@ class Arguments:
         if not isinstance(found, Recorded):
             raise Inexpressible(f"{name}: the dump has no tensor")
         return found
+
+    def optional_tensor(self, name: str) -> Recorded | None:
+        """Returns a tensor; None where the argument is none."""
+        found = self._values.get(name)
+        return found if isinstance(found, Recorded) else None
 
     def needs_gradient(self, name: str) -> bool:
         """Returns whether an argument is a tensor whose gradient is computed."""

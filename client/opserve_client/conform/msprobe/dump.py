@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from opserve_client.conform.msprobe.arguments import PARAMETERS, Recorded
-from opserve_client.conform.msprobe.calls import Entry, case_of_call
+from opserve_client.conform.msprobe.calls import Entry, RecordedCase, cases_of_call
 from opserve_client.conform.msprobe.tensor_files import RecordedFiles, TensorFile, digest_of
 from opserve_kernels.cases.calls import Setting
 from opserve_kernels.cases.case import Case, Fill, Kind
@@ -18,8 +18,8 @@ from opserve_kernels.cases.readers.read import Inexpressible
 
 DUMP, TENSORS = "dump.json", "dump_tensor_data"
 DUMP_BYTES_LIMIT = 1 << 26
-CALLS_LIMIT = 10_000
-"""Most calls of a dump that become cases."""
+CASES_LIMIT = 10_000
+"""Most cases of a dump."""
 _MODULES = ("Conv", "ConvTranspose")
 _PARTS = 4  # of a call's name: package, function, number and direction
 
@@ -31,7 +31,7 @@ class Dump:
     Attributes:
         cases: Cases by id.
         files: Files of their inputs, by case and input.
-        unconverted: Calls of known functions without a case, each with its reason.
+        unconverted: Calls of known functions, or their gradients, without a case, with the reason.
         others: Number of calls of other functions.
         modules: Number of records of convolution modules, which lack stride and padding.
     """
@@ -84,11 +84,21 @@ def read_dump(root: Path, *, profile: str = "ascend910b") -> Dump:
         for call in _calls(_data_of(root, folder), dump):
             name = f"{place} {call.name}".strip()
             setting = Setting(profile=profile, tags=("msprobe",), source=name)
-            try:
-                _add(dump, call, setting, root, folder)
-            except (Inexpressible, OSError) as reason:
-                dump.unconverted.append(f"{name}: {reason}")
+            reasons = dict.fromkeys(_reasons(dump, call, setting, root, folder))
+            dump.unconverted += [f"{name}: {reason}" for reason in reasons]
     return dump
+
+
+def _reasons(dump: Dump, call: _Call, setting: Setting, root: Path, folder: Path) -> Iterator[str]:
+    """Adds the cases of a call; yields a reason for each part of it that is none."""
+    for found in cases_of_call(call.function, call.forward, call.backward, setting):
+        if isinstance(found, Inexpressible):
+            yield str(found)
+            continue
+        try:
+            _add(dump, found, root, folder)
+        except (Inexpressible, OSError) as reason:
+            yield str(reason)
 
 
 def _folders(root: Path) -> list[Path]:
@@ -139,10 +149,9 @@ def _is_convolution(key: str) -> bool:
     return "forward" in key and not kinds.isdisjoint(key.split("."))
 
 
-def _add(dump: Dump, call: _Call, setting: Setting, root: Path, folder: Path) -> None:
-    if len(dump.cases) >= CALLS_LIMIT:
-        raise Inexpressible(f"at most {CALLS_LIMIT} calls become cases")
-    found = case_of_call(call.function, call.forward, call.backward, setting)
+def _add(dump: Dump, found: RecordedCase, root: Path, folder: Path) -> None:
+    if len(dump.cases) >= CASES_LIMIT:
+        raise Inexpressible(f"a dump has at most {CASES_LIMIT} cases")
     case, tensors = found.case, dict(found.case.tensors)
     files = {name: _file(root, folder, record, case, name) for name, record in found.inputs.items()}
     for name, file in files.items():

@@ -31,10 +31,11 @@ class Called:
     """A function of NumPy arrays and its calling convention; snippets in reports use it too.
 
     The function receives keyword arguments for its parameters: the case's inputs (arrays), its
-    other arguments, "operator", "profile", and outputs (arrays full of NaN). With **keywords it
-    receives all but the outputs. It returns the outputs: a dict by name, a tuple in the operator's
-    order (None for a missing one), or one array; None if it wrote into all output arrays. It raises
-    NotImplementedError for a case that it does not implement.
+    other arguments, "operator", "profile", "formats" (of all tensors by name, such as "NDHWC"), and
+    outputs (arrays full of NaN). With **keywords it receives all but the formats and outputs. It
+    returns the outputs: a dict by name, a tuple in the operator's order (None for a missing one),
+    or one array; None if it wrote into all output arrays. It raises NotImplementedError for a case
+    that it does not implement.
 
     Args:
         function: The function.
@@ -57,6 +58,8 @@ class Called:
         keywords |= {**case.arguments, **given}
         if not self._takes_all:
             keywords = {name: value for name, value in keywords.items() if name in self._names}
+        if "formats" in self._names:
+            keywords["formats"] = {name: str(one.format) for name, one in case.tensors.items()}
         places = {name: arrays[name] for name in case.written if name in self._names}
         started = perf_counter()
         try:

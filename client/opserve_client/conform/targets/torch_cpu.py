@@ -1,11 +1,11 @@
 """PyTorch's kernels on the CPU as a target: "torch". Needs the package torch.
 
 In FLOAT16 the target fails, and rightly so: PyTorch adds partial sums in FLOAT16. In BF16 PyTorch
-does the same when it folds columns, so this module folds them in FLOAT. So it does with gradients
-over (T, B, C), where PyTorch's BF16 makes a NaN of some infinite sums.
+does the same when it folds columns, so this module folds them in FLOAT. So it does with calls over
+(T, B, C): PyTorch rounds the sum of each tap to BF16, and makes a NaN of some infinite gradients.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +16,7 @@ torch: Any = import_module("torch")  # an optional package
 torch.set_num_threads(1)  # several processes run cases at the same time
 Array = NDArray[Any]
 Tensor = Any
+Tensors = Mapping[str, Tensor]
 _BY_SIZE = {2: np.int16, 4: np.int32, 8: np.int64}
 _DTYPES = {
     "float16": torch.float16,
@@ -24,21 +25,29 @@ _DTYPES = {
     "float64": torch.float64,
 }
 _SUMMED = {torch.bfloat16: torch.float32}
-_UNCHANGED = {"float16": range(4), "bfloat16": (0, 1, 3), "float32": (0,), "float64": (0,)}
+_UNCHANGED = {
+    "float16": range(5),
+    "bfloat16": (0, 1, 3, 4),
+    "float32": (0, 4),
+    "float64": (0, 4),
+}
 """The values of cube_math_type that leave operands of a dtype as they are."""
 _PROFILES = dict.fromkeys(("float16", "bfloat16", "float32"), "ascend910b") | {
     "float64": "reference"
 }
 """The profile that, like PyTorch, sums operands of a dtype in one precision and rounds once."""
+_CHANNELS_LAST = "NDHWC"
 
 
-def kernels(
+def kernels(  # noqa: PLR0913  each output has a name
     *,
     operator: str,
     profile: str,
+    formats: Mapping[str, str],
     grad_input: Array | None = None,
     grad_weight: Array | None = None,
     grad_bias: Array | None = None,
+    output: Array | None = None,
     out: Array | None = None,
     **call: Any,  # noqa: ANN401  the operators' arguments
 ) -> None:
@@ -47,38 +56,87 @@ def kernels(
     Raises:
         NotImplementedError: PyTorch has no such call.
     """
-    if operator not in _COMPUTED:
+    if operator not in COMPUTED:
         raise NotImplementedError(operator)
-    operands = [call[name] for name in ("grad_output", "input", "weight", "self") if name in call]
-    if profile != _PROFILES[operands[0].dtype.name]:
-        raise NotImplementedError(f"{profile} sums or rounds in another way")
-    results = [array for array in (grad_input, grad_weight, grad_bias, out) if array is not None]
-    if len({array.dtype.name for array in (*operands, *results)}) > 1:
+    operands = {name: one for name, one in call.items() if isinstance(one, np.ndarray)}
+    results = [
+        array for array in (grad_input, grad_weight, grad_bias, output, out) if array is not None
+    ]
+    dtypes = {array.dtype.name for array in (*operands.values(), *results)}
+    if len(dtypes) > 1:
         raise NotImplementedError("operands and results of several dtypes")
-    made = _COMPUTED[operator]([_tensor(array) for array in operands], call)
+    if profile != _PROFILES[dtypes.pop()]:
+        raise NotImplementedError(f"{profile} sums or rounds in another way")
+    given = {name: _tensor(array) for name, array in operands.items()}
+    made = COMPUTED[operator](given, {**call, "formats": formats})
     for array, tensor in zip(results, made, strict=True):
         _bits(array)[...] = _bits_of(tensor)
 
 
-def _convolution_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
-    dtype = call["grad_output"].dtype.name
-    if call["cube_math_type"] not in _UNCHANGED[dtype]:
-        raise NotImplementedError(f"cube_math_type {call['cube_math_type']} of {dtype}")
-    if len(call["padding"]) != len(call["stride"]):
-        raise NotImplementedError("padding that differs by side")
-    is_finite = all(bool(tensor.isfinite().all()) for tensor in given)
-    if any(call["padding"]) and not is_finite:
-        raise NotImplementedError("PyTorch multiplies padding by infinities, which gives NaN")
-    if dtype == "bfloat16" and not is_finite and any(map(_has_subnormals, given)):
-        raise NotImplementedError(
-            "some processors flush subnormal BF16 to 0, and 0 times an infinity is NaN"
-        )
+def _convolution_backward(given: Tensors, call: Mapping[str, Any]) -> list[Tensor]:
+    operands = [given[name] for name in ("grad_output", "input", "weight")]
+    _check_products(operands, call, call["padding"])
     rows = [list(call[name]) for name in ("bias_sizes", "stride", "padding", "dilation")]
     extra, mask = list(call["output_padding"]), list(call["output_mask"])
     found = torch.ops.aten.convolution_backward(
-        *given, *rows, call["transposed"], extra, call["groups"], mask
+        *operands, *rows, call["transposed"], extra, call["groups"], mask
     )
     return [tensor for tensor, wanted in zip(found, mask, strict=True) if wanted]
+
+
+def _convolution(given: Tensors, call: Mapping[str, Any]) -> list[Tensor]:
+    _check_products([given["input"], given["weight"]], call, call["padding"])
+    is_last = {name: tag == _CHANNELS_LAST for name, tag in call["formats"].items()}
+    image, weight = (
+        given[name].movedim(-1, 1) if is_last[name] else given[name] for name in ("input", "weight")
+    )
+    rows = [list(call[name]) for name in ("stride", "padding", "dilation")]
+    extra = list(call["output_padding"])
+    made = torch.ops.aten.convolution(
+        *(image, weight, given.get("bias"), *rows, call["transposed"], extra, call["groups"])
+    )
+    return [made.movedim(1, -1) if is_last["output"] else made]
+
+
+def _conv_depthwise2d(given: Tensors, call: Mapping[str, Any]) -> list[Tensor]:
+    image, weight = given["self"], given["weight"]
+    _check_products([image, weight], call, call["padding"])
+    _check_sizes([image, weight])
+    rows = [list(call[name]) for name in ("stride", "padding", "dilation")]
+    bias, channels = given.get("bias"), image.shape[1]
+    return [torch.nn.functional.conv2d(image, weight, bias, *rows, channels)]
+
+
+def _conv_tbc(given: Tensors, call: Mapping[str, Any]) -> list[Tensor]:
+    operands = [given[name] for name in ("self", "weight", "bias")]
+    _check_products(operands[:2], call, [call["pad"]])
+    _check_sizes(operands)
+    contiguous = (_wide(one).contiguous() for one in operands)  # as PyTorch needs them
+    made = torch.conv_tbc(*contiguous, call["pad"])
+    return [made.to(operands[0].dtype)]
+
+
+def _check_products(
+    operands: Sequence[Tensor], call: Mapping[str, Any], padding: Sequence[int]
+) -> None:
+    """Rejects products that PyTorch lacks, or rounds or multiplies in another way."""
+    (dtype,) = {str(tensor.dtype).removeprefix("torch.") for tensor in operands}
+    if call["cube_math_type"] not in _UNCHANGED[dtype]:
+        raise NotImplementedError(f"cube_math_type {call['cube_math_type']} of {dtype}")
+    if len(padding) != operands[0].dim() - 2:
+        raise NotImplementedError("padding that differs by side")
+    is_finite = all(bool(tensor.isfinite().all()) for tensor in operands)
+    if any(padding) and not is_finite:
+        raise NotImplementedError("PyTorch multiplies padding by infinities, which gives NaN")
+    if dtype == "bfloat16" and not is_finite and any(map(_has_subnormals, operands)):
+        raise NotImplementedError(
+            "some processors flush subnormal BF16 to 0, and 0 times an infinity is NaN"
+        )
+
+
+def _check_sizes(operands: Sequence[Tensor]) -> None:
+    if not all(tensor.numel() for tensor in operands):
+        raise NotImplementedError("a convolution without products")
 
 
 def _has_subnormals(tensor: Tensor) -> bool:
@@ -86,55 +144,50 @@ def _has_subnormals(tensor: Tensor) -> bool:
     return bool(((tensor != 0) & (tensor.abs() < least)).any())
 
 
-def _im2col_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
-    (columns,) = given
+def _im2col_backward(given: Tensors, call: Mapping[str, Any]) -> list[Tensor]:
+    columns = given["grad_output"]
     if not columns.numel():
         raise NotImplementedError("columns without elements")
     names = ("input_size", "kernel_size", "dilation", "padding", "stride")
-    wide = columns.to(_SUMMED.get(columns.dtype, columns.dtype))
-    image = torch.ops.aten.col2im(wide, *(list(call[name]) for name in names))
+    image = torch.ops.aten.col2im(_wide(columns), *(list(call[name]) for name in names))
     return [image.to(columns.dtype)]
 
 
-def _im2col(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
-    (image,) = given
+def _im2col(given: Tensors, call: Mapping[str, Any]) -> list[Tensor]:
+    image = given["self"]
     if not image.numel():
         raise NotImplementedError("an image without elements")
     rows = (list(call[name]) for name in ("kernel_size", "dilation", "padding", "stride"))
     return [torch.ops.aten.im2col(image, *rows)]
 
 
-def _conv_tbc_backward(given: list[Tensor], call: Mapping[str, Any]) -> list[Tensor]:
-    image, weight, incoming = given
-    if not image.numel() or not weight.numel():
-        raise NotImplementedError("a convolution without products")
-    plain = {
-        "grad_output": call["self"],
-        "bias_sizes": weight.shape[2:],
-        "padding": [call["pad"]],
-        "stride": [1],
-        "dilation": [1],
-        "output_padding": [0],
-        "transposed": False,
-        "groups": 1,
-        "output_mask": [True] * 3,
-        "cube_math_type": call["cube_math_type"],
-    }
-    dtype = image.dtype
-    wide = [tensor.to(_SUMMED.get(dtype, dtype)) for tensor in (incoming, image, weight)]
-    axes = ((1, 2, 0), (1, 2, 0), (2, 1, 0))
-    operands = [tensor.permute(*order) for tensor, order in zip(wide, axes, strict=True)]
-    grad_input, grad_weight, grad_bias = _convolution_backward(operands, plain)
-    found = (grad_input.permute(2, 0, 1), grad_weight.permute(2, 1, 0), grad_bias)
-    return [gradient.to(dtype) for gradient in found]
+def _conv_tbc_backward(given: Tensors, call: Mapping[str, Any]) -> list[Tensor]:
+    axes = {"self": (1, 2, 0), "input": (1, 2, 0), "weight": (2, 1, 0)}
+    operands = [given[name].permute(*order) for name, order in axes.items()]
+    _check_products(operands, call, [call["pad"]])
+    _check_sizes(operands)
+    image, weight, bias = torch.ops.aten.convolution_backward(
+        *map(_wide, operands),
+        *(given["bias"].shape, [1], [call["pad"]], [1], False, [0], 1, [True] * 3),
+    )
+    found = (image.permute(2, 0, 1), weight.permute(2, 1, 0), bias)
+    return [gradient.to(operands[0].dtype) for gradient in found]
 
 
-_COMPUTED = {
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.to(_SUMMED.get(tensor.dtype, tensor.dtype))
+
+
+COMPUTED = {
+    "conv_depthwise2d": _conv_depthwise2d,
+    "conv_tbc": _conv_tbc,
     "conv_tbc_backward": _conv_tbc_backward,
+    "convolution": _convolution,
     "convolution_backward": _convolution_backward,
     "im2col": _im2col,
     "im2col_backward": _im2col_backward,
 }
+"""The functions that compute an operator with PyTorch, by its name."""
 
 
 def _tensor(array: Array) -> Tensor:

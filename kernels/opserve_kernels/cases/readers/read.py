@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
+from typing import Any
 
 from opserve_kernels.cases.calls import Layout, Row, Setting
 from opserve_kernels.cases.case import Case
@@ -12,10 +13,10 @@ from opserve_kernels.cases.schema_form import arguments_of
 from opserve_kernels.cases.suite import CASES_LIMIT
 from opserve_kernels.cases.supported import supported
 from opserve_kernels.errors import InvalidArgument, rejection
-from opserve_kernels.operator import PlanOptions
+from opserve_kernels.operator import Operator, PlanOptions
+from opserve_kernels.operators import module_of
+from opserve_kernels.operators.convolution.cases.calls import LayerCall
 from opserve_kernels.operators.convolution_backward.cases.calls import ConvolutionCall
-from opserve_kernels.operators.convolution_backward.plan import plan
-from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.profiles import PROFILES
 from opserve_kernels.tensor import DataType
 
@@ -23,7 +24,7 @@ _DIGITS = 9  # digits of a number in a line, at most
 
 
 class Inexpressible(ValueError):
-    """The reason why a line makes no call of convolution_backward."""
+    """The reason why a line or a record makes no call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Request:
         setting: Layouts, tags and source.
     """
 
-    call: ConvolutionCall
+    call: ConvolutionCall | LayerCall
     setting: Setting
 
 
@@ -139,11 +140,22 @@ def case_from(request: Request) -> Case:
     case = supported(call.case(setting))
     if case is None:
         dtypes = ", ".join(dict.fromkeys(call.dtypes))
-        raise Inexpressible(f"{setting.profile} has no {call.axes}-D convolution in {dtypes}")
+        axes = len(call.input) - 2
+        raise Inexpressible(f"{setting.profile} has no {axes}-D convolution in {dtypes}")
+    return accepted(case)
+
+
+def accepted(case: Case) -> Case:
+    """The case, if its profile accepts the call.
+
+    Raises:
+        Inexpressible: The profile rejects the call, or a tensor is too large.
+    """
+    operator: Operator[Any] = module_of(case.operator, "operator").OPERATOR
     try:
-        plan(arguments_of(case, ConvolutionBackward), PROFILES[case.profile], PlanOptions())
+        operator.plan(arguments_of(case, operator.schema), PROFILES[case.profile], PlanOptions())
     except InvalidArgument as error:
-        raise Inexpressible(f"{setting.profile} rejects the call: {error.message}") from error
+        raise Inexpressible(f"{case.profile} rejects the call: {error.message}") from error
     _check_places(case)
     return case
 
@@ -160,7 +172,7 @@ def _check_places(case: Case) -> None:
             raise Inexpressible(f"{name}: steps {steps} lead to one element twice")
 
 
-def _shapes_of(call: ConvolutionCall) -> str:
+def _shapes_of(call: ConvolutionCall | LayerCall) -> str:
     return f"input {list(call.input)}, weight {list(call.weight)}, output {list(call.output)}"
 
 
