@@ -55,6 +55,8 @@ def survey(cases: Iterable[Case], seed: int, seen: Mapping[str, Seen]) -> None:
         expected, before = expected_of(case, seed), memory_of(case, seed)
         right = attempt(RIGHT, case, before).trace()
         for name, fault in FAULTS.items():
+            if case.operator not in fault.operators:
+                continue
             made = attempt(fault.kernel, case, before)
             if made.trace() != right:
                 _note(seen[name], case, findings(verdict_of(case, expected, made)))

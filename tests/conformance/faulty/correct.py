@@ -74,6 +74,12 @@ def sums_of(call: Call) -> dict[str, Array]:
     return {name: found[name](call) for name in call.gradients}
 
 
+def with_bias(image: Array, added: Array) -> Array:
+    """An image plus a value of each channel."""
+    total: Array = image + added.reshape(1, -1, *(1,) * (image.ndim - 2))
+    return total
+
+
 def _image(call: Call) -> Array:
     small, large, weight = _grouped(call)
     total = np.zeros((small if call.transposed else large).shape, small.dtype)
@@ -87,7 +93,7 @@ def _image(call: Call) -> Array:
             total[outside] = call.kept(total[outside] + part)
     image = total.reshape(call.operands["input"].shape)
     added = call.operands.get("added")
-    return image if added is None else image + added.reshape(1, -1, *(1,) * (image.ndim - 2))
+    return image if added is None else with_bias(image, added)
 
 
 def _weight(call: Call) -> Array:

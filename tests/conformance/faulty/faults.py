@@ -1,14 +1,16 @@
 """Wrong kernels: the right one with a stage replaced."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 
 import ml_dtypes
 import numpy as np
 
 from conformance.faulty.correct import Array, Call
+from conformance.faulty.fault import Fault, changed, incoming, without_bias
 from conformance.faulty.forms import blocks_laid, lanes_swapped, rows_laid, superblocks_of
+from conformance.faulty.forward_faults import FORWARD_FAULTS
 from conformance.faulty.kernel import Kernel, Memory, Sums, nearest, refused, write
 from kernels.oracles.expectation import Doubles
 from kernels.oracles.rounding import round_to_half
@@ -28,38 +30,16 @@ _HALVES = (DataType.FLOAT16, DataType.BF16)
 _RACES_ONE_RUN_OF = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A wrong kernel.
-
-    Attributes:
-        description: The defect, for the table.
-        kernel: The kernel.
-    """
-
-    description: str
-    kernel: Kernel
-
-
-def _changed(call: Call, **operands: Array) -> Call:
-    return replace(call, operands={**call.operands, **operands})
-
-
-def _incoming(call: Call) -> str:
-    """The operand that is a factor of every product."""
-    return next(name for name in ("columns", "pixels", "grad_output") if name in call.operands)
-
-
 def _flipped(weight: Array) -> Array:
     return np.flip(weight, tuple(range(2, weight.ndim)))
 
 
 def _flip(call: Call) -> Call:
     if "weight" in call.operands:
-        return _changed(call, weight=_flipped(call.operands["weight"]))
+        return changed(call, weight=_flipped(call.operands["weight"]))
     if "columns" not in call.operands:
         return call
-    return _changed(call, columns=np.flip(call.operands["columns"], _COLUMN_TAPS))
+    return changed(call, columns=np.flip(call.operands["columns"], _COLUMN_TAPS))
 
 
 def _flip_back(_: Call, sums: Sums) -> Sums:
@@ -76,7 +56,7 @@ def _without_group_offset(call: Call) -> Call:
     image, weight = call.operands[large], call.operands["weight"]
     channels, rows = image.shape[1] // call.groups, weight.shape[0] // call.groups
     first = np.concatenate([image[:, :channels]] * call.groups, axis=1)
-    return _changed(call, weight=np.concatenate([weight[:rows]] * call.groups), **{large: first})
+    return changed(call, weight=np.concatenate([weight[:rows]] * call.groups), **{large: first})
 
 
 def _without_output_padding(call: Call) -> Call:
@@ -86,24 +66,24 @@ def _without_output_padding(call: Call) -> Call:
     image = call.operands["grad_output"].copy()
     for axis, extra in enumerate(call.output_padding, 2):
         np.moveaxis(image, axis, 0)[image.shape[axis] - extra :] = 0
-    return _changed(call, grad_output=image, bias=image)
+    return changed(call, grad_output=image, bias=image)
 
 
 def _without_batch_tail(call: Call) -> Call:
     """The last entry is not read, unless it is the only one."""
-    name = _incoming(call)
+    name = incoming(call)
     image = call.operands[name].copy()
     image[max(1, image.shape[0] - 1) :] = 0
-    return _changed(call, **{name: image})
+    return changed(call, **{name: image})
 
 
 def _without_channel_tail(call: Call) -> Call:
     """Channels beyond whole blocks are not read."""
-    name = _incoming(call)
+    name = incoming(call)
     block = BLOCK if call.case.operator in _ON_BLOCKS else _CHANNEL_BLOCK
     image = call.operands[name].copy()
     image[:, call.channels // block * block :] = 0
-    return _changed(call, **{name: image})
+    return changed(call, **{name: image})
 
 
 def _first_of_superblocks(call: Call) -> Call:
@@ -115,13 +95,13 @@ def _first_of_superblocks(call: Call) -> Call:
     channels: int = image.shape[1]
     is_first = np.arange(channels) % outputs < call.channels // groups
     image[:, ~is_first] = 0
-    return _changed(call, grad_output=image)
+    return changed(call, grad_output=image)
 
 
 def _swap_lanes(call: Call) -> Call:
     if call.case.operator not in _ON_BLOCKS:
         return call
-    return _changed(call, weight=lanes_swapped(call.operands["weight"]))
+    return changed(call, weight=lanes_swapped(call.operands["weight"]))
 
 
 def _swap_lanes_back(call: Call, sums: Sums) -> Sums:
@@ -146,7 +126,7 @@ def _other_row_order(call: Call) -> Call:
     columns = call.operands["columns"]
     batch, channels, high, wide, *places = columns.shape
     rows = columns.reshape(batch, high, wide, channels, *places)
-    return _changed(call, columns=np.moveaxis(rows, 3, 1))
+    return changed(call, columns=np.moveaxis(rows, 3, 1))
 
 
 def _other_raw(call: Call) -> Call:
@@ -247,24 +227,20 @@ def _entries_as_times(call: Call) -> Call:
         batch, channels, times = image.shape
         memory = image.transpose(2, 0, 1).reshape(batch, times, channels)
         read[name] = memory.swapaxes(1, 2)
-    return _changed(call, **read)
-
-
-def _without_bias(call: Call) -> Call:
-    return replace(call, operands={k: v for k, v in call.operands.items() if k != "added"})
+    return changed(call, **read)
 
 
 def _bias_of_another_channel(call: Call) -> Call:
     if "added" not in call.operands:
         return call
-    return _changed(call, added=np.roll(call.operands["added"], 1))
+    return changed(call, added=np.roll(call.operands["added"], 1))
 
 
 def _bias_times_groups(call: Call) -> Call:
     if "added" not in call.operands:
         return call
     added = call.operands["added"]
-    return _changed(call, added=np.tile(added[: added.size // call.groups], call.groups))
+    return changed(call, added=np.tile(added[: added.size // call.groups], call.groups))
 
 
 def _added_padding(call: Call) -> Call:
@@ -413,7 +389,7 @@ FAULTS: Mapping[str, Fault] = {
         "Times of (T, B, C) are read as entries, and entries as times.",
         Kernel(change=_entries_as_times),
     ),
-    "bias left out": _fault("No bias is added.", Kernel(change=_without_bias)),
+    "bias left out": _fault("No bias is added.", Kernel(change=without_bias)),
     "bias channels": _fault(
         "Each channel adds the bias of the channel before it.",
         Kernel(change=_bias_of_another_channel),
@@ -440,4 +416,5 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "refusal missing": _fault("Every call is accepted.", Kernel(refuse=lambda _: None)),
     "refusal code": _fault("Every refusal has the code 161002.", Kernel(refuse=_same_code)),
+    **FORWARD_FAULTS,
 }

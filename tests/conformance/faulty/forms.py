@@ -73,6 +73,11 @@ def blocks_laid(case: Case, *, raw: bool) -> Callable[[Array], Array]:
     return laid
 
 
+def is_channels_last(case: Case, name: str) -> bool:
+    """Whether a tensor is in NDHWC."""
+    return case.tensors[name].format is Format.NDHWC
+
+
 def _convolution(case: Case, given: Operands) -> Call:
     arguments = cast("Mapping[str, Any]", case.arguments)
     padding, axes = arguments["padding"], len(arguments["stride"])
@@ -133,7 +138,7 @@ def _layer(case: Case, given: Operands) -> Call:
         dilation=arguments["dilation"],
         groups=arguments["groups"],
         transposed=not arguments["transposed"],
-        order={"image": _CHANNELS_LAST} if _is_channels_last(case, "output") else {},
+        order={"image": _CHANNELS_LAST} if is_channels_last(case, "output") else {},
     )
 
 
@@ -178,12 +183,8 @@ def _tbc_layer(case: Case, given: Operands) -> Call:
     )
 
 
-def _is_channels_last(case: Case, name: str) -> bool:
-    return case.tensors[name].format is Format.NDHWC
-
-
 def _channels_first(case: Case, name: str, array: Array) -> Array:
-    return np.moveaxis(array, -1, 1) if _is_channels_last(case, name) else array
+    return np.moveaxis(array, -1, 1) if is_channels_last(case, name) else array
 
 
 def _columns(case: Case, given: Operands) -> Call:

@@ -51,6 +51,27 @@ def nearest(values: Doubles, dtype: DataType) -> Doubles:
     return round_to(values, dtype)
 
 
+def to_half(_: str, values: Doubles) -> Doubles:
+    """To FLOAT16, whichever operand it is."""
+    return round_to_half(values)
+
+
+def passed(case: Case, name: str) -> list[DataType]:
+    """The dtypes that a sum passes to that of an output."""
+    if name in {"res_tensor", "dw_data"} or case.operator == _COPY:
+        return []
+    if case.operator in _FORWARD:
+        return [_computed(case)]
+    if name in {"grad_bias", "out"}:
+        return [case.tensors[_INCOMING.get(case.operator, "grad_output")].dtype]
+    computed = _computed(case)
+    if name == "grad_input":
+        return [computed]
+    is_wide = case.tensors[name].dtype == _FLOAT
+    grouped = case.arguments.get("groups", 1) != 1
+    return [_HALF] if grouped and is_wide and computed != _FLOAT else []
+
+
 def write(memory: Placed, result: Array) -> None:
     """Puts a result where it belongs."""
     memory.elements[...] = result
@@ -64,8 +85,10 @@ class Kernel:
         refuse: The code that a call is refused with.
         read: A tensor's elements.
         hf32: An operand's rounding to HF32.
+        half: The rounding to FLOAT16 of an operand of another dtype, whose name it receives.
         change: The call before it is computed.
         finish: The gradients' sums before they are laid out and rounded.
+        passed: The dtypes that sums pass to that of an output.
         nearest: Rounding to a dtype.
         saturate: Results beyond FLOAT16's range, where the profile saturates.
         write: How a result is written.
@@ -75,8 +98,10 @@ class Kernel:
     refuse: Callable[[Case], AnyStatus | None] = refused
     read: Callable[[Placed], Array] = read
     hf32: Callable[[Doubles], Doubles] = round_to_hf32
+    half: Callable[[str, Doubles], Doubles] = to_half
     change: Callable[[Call], Call] = lambda call: call
     finish: Callable[[Call, Sums], Sums] = lambda _, sums: sums
+    passed: Callable[[Case, str], list[DataType]] = passed
     nearest: Callable[[Doubles, DataType], Doubles] = nearest
     saturate: Callable[[Doubles], Doubles] = saturate
     write: Callable[[Placed, Array], None] = write
@@ -94,7 +119,7 @@ def run(kernel: Kernel, case: Case, memory: Memory, turn: int) -> None:
             if gradient in call.order:
                 laid = laid.transpose(call.order[gradient])
             laid = laid.reshape(elements.shape)
-            result = _rounded(kernel, case, name, laid.astype(np.float64))
+            result = rounded(kernel, case, name, laid.astype(np.float64))
             kernel.write(memory[name], result.astype(elements.dtype))
         kernel.leave(case, memory, turn)
 
@@ -113,9 +138,9 @@ def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
         return values
     if name == "bias" and case.operator in _FORWARD:
         is_kept = case.profile == _EXACT or _computed(case) != _HALF or _keeps_bias(case)
-        return values if is_kept else _to_half(case, values)
+        return values if is_kept else _to_half(kernel, case, name, values)
     if _computed(case) == _HALF and case.tensors[name].dtype != _HALF:
-        return _to_half(case, values)
+        return _to_half(kernel, case, name, values)
     is_hf32 = case.arguments["cube_math_type"] in _HF32_TYPES
     if is_hf32 and case.tensors[name].dtype == _FLOAT and _promoted(case) == _FLOAT:
         if case.profile == _EDGE:
@@ -124,8 +149,8 @@ def _operand(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
     return values
 
 
-def _to_half(case: Case, values: Doubles) -> Doubles:
-    return round_to_half(saturate(values) if case.profile in _SATURATING else values)
+def _to_half(kernel: Kernel, case: Case, name: str, values: Doubles) -> Doubles:
+    return kernel.half(name, saturate(values) if case.profile in _SATURATING else values)
 
 
 def _keeps_bias(case: Case) -> bool:
@@ -144,34 +169,19 @@ def _keeps_bias(case: Case) -> bool:
     return case.profile == "ascend910b" and bool(given["transposed"] or is_pointwise)
 
 
-def _rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
+def rounded(kernel: Kernel, case: Case, name: str, sums: Doubles) -> Doubles:
     """Through the dtypes that a sum passes to its own."""
     saturates = case.profile in _SATURATING or case.operator == _BLOCKS_INPUT
     if case.operator == _COPY:  # a cast saturates, a copy does not
         saturates = saturates and case.tensors["self"].dtype != case.tensors[name].dtype
-    passed = [case.tensors[name].dtype]
+    formats = [case.tensors[name].dtype]
     if case.profile != _EXACT:
-        passed = [*_passed(case, name), *passed]
-    for dtype in passed:
+        formats = [*kernel.passed(case, name), *formats]
+    for dtype in formats:
         sums = kernel.nearest(sums, dtype)
         if saturates and dtype == _HALF:
             sums = kernel.saturate(sums)
     return sums
-
-
-def _passed(case: Case, name: str) -> list[DataType]:
-    if name in {"res_tensor", "dw_data"} or case.operator == _COPY:
-        return []
-    if case.operator in _FORWARD:
-        return [_computed(case)]
-    if name in {"grad_bias", "out"}:
-        return [case.tensors[_INCOMING.get(case.operator, "grad_output")].dtype]
-    computed = _computed(case)
-    if name == "grad_input":
-        return [computed]
-    is_wide = case.tensors[name].dtype == _FLOAT
-    grouped = case.arguments.get("groups", 1) != 1
-    return [_HALF] if grouped and is_wide and computed != _FLOAT else []
 
 
 def _promoted(case: Case) -> DataType:
