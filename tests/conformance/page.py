@@ -38,7 +38,9 @@ fault changes a bit or a code at all. *Operators* and *layers and checks* count 
 _MISSES = f"""
 The remaining cases have no wrong result. A sum that is rounded twice, or flushed to 0, may be as
 close to the right one as a sum in another order. A bit that a race changes may be one of those.
-Where the operands' infinities and NaNs make every sum NaN, nothing else can be seen. Most cases of
+Where the operands' infinities and NaNs make every sum NaN, nothing else can be seen. A sum that
+misses a rounding on its way to a wider dtype is closer to the right one, but for results beyond the
+range of the dtype between them (*wide results*). Most cases of
 `smoke` are integers, and most precisions sum those exactly, so it sees less rounding.
 
 `make conformance-faults` also runs right kernels over 20 seeds of `standard`: our own on every
@@ -47,9 +49,9 @@ and BF16. None of them may fail. Cases of at most {PRODUCTS_LIMIT:,} products ru
 others on one seed, which follows from the id: no case is left out. A seed takes some 25 s of one
 core. These libraries deviate from the contract in three ways, which are no false alarms:
 
-- PyTorch adds partial sums of FLOAT16 in FLOAT16, in convolutions and where columns are folded, and
-  folds columns of BF16 in BF16, which the target does in FLOAT. With `accumulator="float16"` for
-  the rounding layer, all cases pass that fail with seed 0.
+- PyTorch adds partial sums of FLOAT16 in FLOAT16, in convolutions and where columns are folded. It
+  folds columns of BF16, and adds the taps of (T, B, C), in BF16; the target does so in FLOAT. With
+  `accumulator="float16"` for the rounding layer, all cases of FLOAT16 pass that fail with seed 0.
 - PyTorch multiplies the padding in FLOAT: 0 times infinity is NaN. Those calls are left out.
 - Processors with instructions for BF16 flush its subnormal numbers to 0. Times infinity that is
   NaN, where the product is an infinity. Calls with both are left out.
