@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conformance.faulty.kernel import Kernel, run
+from conformance.faulty.kernel import Kernel, leave, run
 from opserve_kernels.cases.arrays import Placed, arrays_of, placed_in
 from opserve_kernels.cases.case import Case
 from opserve_kernels.status import AnyStatus
@@ -45,10 +45,17 @@ def attempt(kernel: Kernel, case: Case, before: Memory) -> Attempt:
     """Runs a kernel on copies of the tensors."""
     if case.is_refused:
         return Attempt(code=kernel.refuse(case))
-    after = [copied(case, before) for _ in range(REPEATS)]
-    for turn, memory in enumerate(after):
-        run(kernel, case, memory, turn)
+    after = [_after(kernel, case, before, 0)]
+    for turn in range(1, REPEATS):
+        repeats = kernel.leave is leave  # nothing else depends on the turn
+        after.append(after[0] if repeats else _after(kernel, case, before, turn))
     return Attempt(before=before, after=after)
+
+
+def _after(kernel: Kernel, case: Case, before: Memory, turn: int) -> Memory:
+    memory = copied(case, before)
+    run(kernel, case, memory, turn)
+    return memory
 
 
 def copied(case: Case, memory: Memory) -> Memory:

@@ -138,8 +138,10 @@ def _without_tile_tail(_: Call, sums: Sums) -> Sums:
     """Positions beyond whole tiles stay 0."""
 
     def whole_tiles(array: Array) -> Array:
-        positions = np.arange(array.shape[-1])
-        return np.where(positions < array.shape[-1] // _TILE * _TILE, array, 0)
+        kept, size = np.zeros_like(array), array.shape[-1]
+        whole = size // _TILE * _TILE
+        kept[..., :whole] = array[..., :whole]
+        return kept
 
     return {name: whole_tiles(array) for name, array in sums.items()}
 

@@ -77,6 +77,10 @@ def write(memory: Placed, result: Array) -> None:
     memory.elements[...] = result
 
 
+def leave(_case: Case, _memory: Memory, _turn: int) -> None:
+    """Does nothing afterwards."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """The stages of a kernel; the defaults make a right one.
@@ -105,7 +109,7 @@ class Kernel:
     nearest: Callable[[Doubles, DataType], Doubles] = nearest
     saturate: Callable[[Doubles], Doubles] = saturate
     write: Callable[[Placed, Array], None] = write
-    leave: Callable[[Case, Memory, int], None] = lambda _case, _memory, _turn: None
+    leave: Callable[[Case, Memory, int], None] = leave
 
 
 def run(kernel: Kernel, case: Case, memory: Memory, turn: int) -> None:

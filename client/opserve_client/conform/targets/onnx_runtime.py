@@ -41,7 +41,7 @@ def kernels(  # noqa: PLR0913  each output has a name
     has_others = grad_weight is not None or grad_bias is not None
     if operator not in COMPUTED or result is None or has_others:
         raise NotImplementedError("ONNX Runtime has no such operator")
-    operands = [one for one in call.values() if isinstance(one, np.ndarray)]
+    operands: list[Array] = [one for one in call.values() if isinstance(one, np.ndarray)]
     if profile != _PROFILE:
         raise NotImplementedError(f"{profile} sums or rounds in another way")
     if any(array.dtype != np.float32 for array in (*operands, result)):

@@ -58,7 +58,9 @@ def kernels(  # noqa: PLR0913  each output has a name
     """
     if operator not in COMPUTED:
         raise NotImplementedError(operator)
-    operands = {name: one for name, one in call.items() if isinstance(one, np.ndarray)}
+    operands: dict[str, Array] = {
+        name: one for name, one in call.items() if isinstance(one, np.ndarray)
+    }
     results = [
         array for array in (grad_input, grad_weight, grad_bias, output, out) if array is not None
     ]
