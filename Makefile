@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-widths test-python313 test-aarch64 coverage mutants fuzz demo serve bench bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-torch serve bench bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -120,6 +120,10 @@ test-slow: warm ## the slow tests
 test-containers: $(READY) ## the image and the compose files in an engine of their own (as root; needs docker.io and debootstrap)
 	$(BIN)/python -m pytest -m containers tests/containers
 
+test-torch: $(BENCH_READY) ## the tests that need PyTorch, in the environment of make bench-kernels; OPSERVE_PYTORCH_TESTS=test_convolution.py adds PyTorch's own
+	$(BENCH_BIN)/opserve warmup
+	$(BENCH_BIN)/python -m pytest -n 2 --dist worksteal -m torch tests/client
+
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
 WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_guard_pages.py
 
@@ -185,6 +189,9 @@ mutants: warm ## mutants drawn by a seed, each run against tests that execute it
 demo: $(READY) ## trains a small network, every convolution and its gradients by the service (ARGS="--picture loss.png")
 	$(BIN)/opserve demo $(ARGS)
 
+demo-torch: $(BENCH_READY) ## trains a small network of PyTorch, whose convolutions and gradients the service computes
+	$(BENCH_BIN)/python -m tools.notebook docs/how-to/torch.ipynb
+
 serve: $(READY) ## the service on its default loopback ports
 	$(BIN)/opserve serve
 
@@ -229,7 +236,7 @@ conformance-faults: faults-page $(BENCH_READY) ## kernels that are wrong on purp
 $(BENCH_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-bench
 	$(BENCH_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BENCH_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,conform]' --group bench
+	$(BENCH_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,conform,demo,torch]' --group bench --group dev
 	touch $(BENCH_READY)
 
 bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); writes benchmarks/out/kernels.{json,csv,png}

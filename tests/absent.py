@@ -6,6 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 import previous_release
+import pytorch_tests
 import vendor_pages
 
 
@@ -25,6 +26,7 @@ def has_onnxruntime() -> bool:
 IS_THERE = {
     "vendor_pages": vendor_pages.FOLDER.is_dir,
     "previous_release": previous_release.is_there,
+    "pytorch_tests": pytorch_tests.FILE.is_file,
     "torch": has_torch,
     "pairs": has_pairs,
     "onnxruntime": has_onnxruntime,

@@ -15,7 +15,7 @@ def require(extra: str, *, need: str) -> None:
     """Checks that the packages of an extra are installed.
 
     Args:
-        extra: "server", "conform", "demo" or "otel".
+        extra: "server", "conform", "demo", "otel" or "torch".
         need: Subject of the error's sentence: the command or function that needs the extra.
 
     Raises:

@@ -13,6 +13,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "opserve_client": (),
     "opserve_client.transports": (),
     "opserve_client.tbe": (),
+    "opserve_client.torch": (),
     "opserve_client.conform.record": ("Header", "RunRecord", "read_record"),
     "opserve_client.conform.report.file": ("report_of", "write_report"),
     "opserve_client.conform.writers.badge": ("badge",),
