@@ -8,6 +8,7 @@ import pytest
 import previous_release
 import pytorch_tests
 import vendor_pages
+import vendor_programs
 
 
 def has_pairs() -> bool:
@@ -25,6 +26,7 @@ def has_onnxruntime() -> bool:
 
 IS_THERE = {
     "vendor_pages": vendor_pages.FOLDER.is_dir,
+    "vendor_programs": vendor_programs.FOLDER.is_dir,
     "previous_release": previous_release.is_there,
     "pytorch_tests": pytorch_tests.FILE.is_file,
     "torch": has_torch,

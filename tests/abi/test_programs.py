@@ -8,31 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from abi.programs import compiled, run
 from opserve_client import Client, Im2colBackward
 from opserve_client.private_service import Addresses
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/cpp-programs.md"
-
-
-def compiled(source: Path, library: Path, *flags: str) -> Path:
-    program = source.parent / source.stem
-    libraries = ("-lopapi_nn", "-lopapi_math", "-lascendcl", "-lnnopbase")
-    words = ["g++", "-std=c++17", "-Wall", "-Werror", f"{source}", "-o", f"{program}", *flags]
-    folders = (f"-I{library}/include", f"-I{library}/include/aclnnop", f"-L{library}/lib")
-    subprocess.run([*words, *folders, *libraries], check=True)
-    return program
-
-
-def run(program: Path, library: Path, address: str) -> "subprocess.CompletedProcess[str]":
-    environment = {"LD_LIBRARY_PATH": f"{library}/lib", "OPSERVE_ADDRESS": address}
-    return subprocess.run(
-        [program],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def test_program_of_the_page_prints_the_bits_of_the_sdk(
@@ -41,7 +21,7 @@ def test_program_of_the_page_prints_the_bits_of_the_sdk(
     (program,) = re.findall(r"```cpp\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     source = tmp_path / "program.cpp"
     source.write_text(program)
-    done = run(compiled(source, library, "-Wextra"), library, service.rest)
+    done = run(compiled(source, library, tmp_path, "-Wextra"), library, service.rest)
     columns = np.array([0.1, 1.1, 2.1, 3.1, 4.1, 5.1, 6.1, 7.1], np.float32).reshape(4, 2)
     call = Im2colBackward(
         grad_output=columns,

@@ -1,6 +1,7 @@
 // Both phases of a call, and executors.
 #include "operators.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "process.h"
@@ -34,11 +35,21 @@ using ExecutorPointer = std::shared_ptr<Executor>;
 
 namespace {
 
+bool is_known(const std::vector<int>& values, int value)
+{
+    return std::find(values.begin(), values.end(), value) != values.end();
+}
+
 Message message_of(const aclTensor& tensor, const ContextPointer& context)
 {
+    if (!is_known(KNOWN_FORMATS, tensor.format)) {
+        throw Failure(INVALID, "no tensor may have format " + std::to_string(tensor.format));
+    }
+    // A dtype that the service does not know is UNDEFINED there, which no operator accepts.
+    const bool typed = is_known(KNOWN_TYPES, tensor.type);
     Message message;
-    message.packed(1, tensor.shape).number(2, static_cast<uint64_t>(tensor.type + 1));
-    message.number(3, static_cast<uint64_t>(tensor.format + 1));
+    message.packed(1, tensor.shape).number(2, typed ? static_cast<uint64_t>(tensor.type) + 1 : 0);
+    message.number(3, static_cast<uint64_t>(tensor.format) + 1);
     message.part(4, Message().packed(1, tensor.strides));
     int64_t offset = tensor.offset;
     bool whole = true;

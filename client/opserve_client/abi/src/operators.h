@@ -36,6 +36,9 @@ struct Argument {
     int64_t number = 0;
 };
 
+// The dtypes and formats that the service knows; generated, too.
+extern const std::vector<int> KNOWN_TYPES, KNOWN_FORMATS;
+
 // Phase one. `field`: the operator's number in GetWorkspaceSizeRequest.
 aclnnStatus plan(const char* function, int field, std::initializer_list<Argument> arguments,
                  uint64_t* workspace_size, aclOpExecutor** executor);

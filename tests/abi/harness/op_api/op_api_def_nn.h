@@ -1,0 +1,1 @@
+// Nothing: the vendor has names of operators here, which its tests do not use.
