@@ -1,7 +1,7 @@
 """A service of the test's own: it answers the calls that a test needs, and no other."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -69,7 +69,7 @@ class FakeService:
 
 
 @contextmanager
-def fake_service() -> Iterator[FakeService]:
+def fake_service() -> Generator[FakeService]:
     """Serves inside the block."""
     service = FakeService()
     try:
