@@ -14,6 +14,7 @@ from benchmarks.kernels.comparisons import (
     compare_fast,
     compare_filters,
     compare_folds,
+    compare_forward,
     compare_gradients,
     compare_in_depth,
     compare_on_threads,
@@ -98,6 +99,7 @@ def _comparisons(
     named: list[tuple[str, Comparison]] = [
         *((shape.name, partial(compare_in_depth, shape)) for shape in CONVOLUTIONS),
         *((shape.name, partial(compare_fast, shape)) for shape in CONVOLUTIONS),
+        *((shape.name, partial(compare_forward, shape)) for shape in CONVOLUTIONS),
         *(
             (shape.name, partial(compare_gradients, shape, suite))
             for shapes, suite in ((random_shapes(seed), Suite.RANDOM), *of_suites)

@@ -26,6 +26,13 @@ def convolution_arrays(shape: ConvolutionShape, dtype: DataType) -> dict[str, Ar
     }
 
 
+def forward_arrays(shape: ConvolutionShape) -> dict[str, Array]:
+    """Returns input, weight and bias."""
+    arrays = convolution_arrays(shape, DataType.FLOAT)
+    bias = _normal(f"{shape.name} bias", (shape.out_channels,), DataType.FLOAT)
+    return {"input": arrays["input"], "weight": arrays["weight"], "bias": bias}
+
+
 def fold_columns(shape: FoldShape) -> Array:
     """Returns the columns to fold."""
     return _normal(shape.name, shape.columns_shape, DataType.FLOAT)

@@ -9,6 +9,7 @@ from benchmarks.kernels.arrays import (
     Array,
     convolution_arrays,
     fold_columns,
+    forward_arrays,
     relative_error,
     unfold_image,
 )
@@ -73,6 +74,20 @@ def compare_fast(shape: ConvolutionShape, rounds: int) -> Line:
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, Suite.FAST, subject.FAST)
     return _line(Suite.FAST, shape, contest, _both(contest, rounds), {})
+
+
+def compare_forward(shape: ConvolutionShape, rounds: int) -> Line:
+    """Compares the forward convolution with a bias on contiguous tensors."""
+    arrays = forward_arrays(shape)
+    theirs = peer.forward_peer(shape, arrays)
+    contest = _Contest(
+        ours=subject.forward_call(shape, arrays),
+        theirs=theirs,
+        work=shape.operations,
+        exact={"output": peer.exact_output(shape, arrays)},
+        found={"output": peer.as_float64(theirs())},
+    )
+    return _line(Suite.FORWARD, shape, contest, _both(contest, rounds), {})
 
 
 def compare_on_threads(shape: ConvolutionShape, rounds: int) -> Line:

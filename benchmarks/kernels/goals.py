@@ -13,6 +13,7 @@ from benchmarks.report import OUT
 TARGETS: Mapping[Suite, float] = {
     Suite.CONVOLUTION: 1.7,
     Suite.FAST: 2.2,
+    Suite.FORWARD: 1.15,
     Suite.RANDOM: 1.8,
     Suite.FLOAT16: 5.0,
     Suite.BFLOAT16: 1.7,
@@ -63,6 +64,12 @@ def goals_of(lines: Sequence[Line]) -> list[Goal]:
         ),
         _found("fp32, all gradients, slowest shape over NCHW", _least(networks), 1.0),
         _mean("fast (with Winograd), all gradients, geomean over NCHW", lines, Suite.FAST),
+        _mean("forward with bias, geomean over NCHW", lines, Suite.FORWARD),
+        _found(
+            "forward with bias, slowest shape over NCHW",
+            _least(_ratios(lines, Suite.FORWARD)),
+            0.85,
+        ),
         _mean("random shapes, geomean over NCHW", lines, Suite.RANDOM),
         _found("random shapes, slowest over NCHW", _least(drawn), 0.9),
         _mean("FLOAT16, all gradients, geomean", lines, Suite.FLOAT16),

@@ -15,6 +15,7 @@ class Suite(StrEnum):
 
     CONVOLUTION = "convolution"
     FAST = "convolution, fast"
+    FORWARD = "forward"
     RANDOM = "random"
     FLOAT16 = "float16"
     BFLOAT16 = "bfloat16"

@@ -62,6 +62,25 @@ def as_float64(tensor: Tensor) -> Array:
     return array
 
 
+def forward_peer(shape: ConvolutionShape, arrays: Mapping[str, Array]) -> Peer:
+    """Returns a call of convolution on contiguous tensors."""
+    call = _torch.ops.aten.convolution
+    arguments = (
+        *(_tensor(arrays[name]) for name in ("input", "weight", "bias")),
+        *(list(values) for values in (shape.stride, shape.padding, shape.dilation)),
+        shape.transposed,
+        list(shape.output_padding),
+        shape.groups,
+    )
+    return lambda: call(*arguments)
+
+
+def exact_output(shape: ConvolutionShape, arrays: Mapping[str, Array]) -> Array:
+    """Returns the output of the same operands in float64."""
+    exact = {name: array.astype(np.float64) for name, array in arrays.items()}
+    return as_float64(forward_peer(shape, exact)())
+
+
 def fold_peer(shape: FoldShape, columns: Array) -> Peer:
     """Returns a call of col2im, as in torch.nn.functional.fold."""
     tensor = _tensor(columns)

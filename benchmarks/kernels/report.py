@@ -15,6 +15,7 @@ from benchmarks.report import OUT, console
 _TITLES = {
     Suite.CONVOLUTION: "convolutions of networks, fp32",
     Suite.FAST: "convolutions of networks, fp32, accuracy fast (with Winograd)",
+    Suite.FORWARD: "convolutions and transposed ones of networks, forward with bias, fp32",
     Suite.RANDOM: "convolutions drawn at random, fp32",
     Suite.FLOAT16: "FLOAT16, one image",
     Suite.BFLOAT16: "BF16, one image",

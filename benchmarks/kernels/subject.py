@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.kernels.arrays import Array, aligned_bytes, aligned_copy
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape
 from opserve_kernels.operator import Accuracy, Plan, PlanOptions
+from opserve_kernels.operators.convolution.schema import Convolution
 from opserve_kernels.operators.convolution_backward.schema import ConvolutionBackward
 from opserve_kernels.operators.deconv_grad_filter.schema import DeconvGradFilter
 from opserve_kernels.operators.im2col.schema import Im2col
@@ -112,6 +113,26 @@ def gradients_arguments(shape: ConvolutionShape, dtype: DataType, mask: Mask) ->
         output_mask=mask,
         cube_math_type=_KEEP_DTYPE,
     )
+
+
+def forward_call(
+    shape: ConvolutionShape, arrays: Mapping[str, Array], options: PlanOptions = DIRECT
+) -> Call:
+    """Plans convolution."""
+    layout = _FORMATS[shape.rank + 2]
+    arguments = Convolution(
+        input=Tensor(shape=shape.input_shape, dtype=DataType.FLOAT, format=layout),
+        weight=Tensor(shape=shape.weight_shape, dtype=DataType.FLOAT, format=layout),
+        bias=Tensor(shape=(shape.out_channels,), dtype=DataType.FLOAT),
+        stride=shape.stride,
+        padding=shape.padding,
+        dilation=shape.dilation,
+        transposed=shape.transposed,
+        output_padding=shape.output_padding,
+        groups=shape.groups,
+        cube_math_type=_KEEP_DTYPE,
+    )
+    return _prepared("convolution", "ascend910b", arguments, arrays, options)
 
 
 def fold_call(shape: FoldShape, columns: Array) -> Call:

@@ -1,6 +1,8 @@
-"""Stages of a product with a bias: sums in the workspace, to which a stage adds it and stores them.
+"""Stages of a product with a bias.
 
-No algorithm knows of a bias: it writes its sums into the workspace as if that were a tensor.
+Most algorithms add it to complete sums before they store them. The others, and all where sums are
+rounded before the addition, write sums into the workspace as if that were a tensor. A stage behind
+them adds the bias and stores the results. Either way a result is its sum plus the bias.
 """
 
 from dataclasses import replace
@@ -9,7 +11,8 @@ from typing import NamedTuple
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.copy_stages import CopyStage, copy_of, fill, load
 from opserve_kernels.gradients import Gradients, Operand
-from opserve_kernels.product_stages import product_stages
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.product_stages import ADDS_BIAS, product_stages
 from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.tensor import DataType, contiguous_strides
@@ -43,6 +46,10 @@ def biased_stages(
     bias, result = part.bias, part.grad_output or part.grad_image
     assert bias is not None
     assert result is not None
+    if algorithm in ADDS_BIAS and part.unbiased_format == FLOAT:
+        values = workspace.reserve(bias.count)
+        loaded = load(bias, values, bias.view())
+        return [loaded, *product_stages(part, algorithm, workspace, bias=values)]
     sums = workspace.reserve(result.count)
     inside = _sums(result, sums, part.unbiased_format)
     if part.grad_output:

@@ -33,6 +33,14 @@ def fill(scratch: Floats, place: int, count: int, value: np.float32) -> None:
     scratch[place : place + count] = value
 
 
+@compiled("void(float32[::1], int64, int64, float32)")
+def add_to_run(scratch: Floats, place: int, count: int, value: np.float32) -> None:
+    """Adds one number to contiguous values."""
+    values = scratch[place : place + count]
+    for i in range(values.size):
+        values[i] += value
+
+
 @compiled("boolean(int32[::1], int64, int64)")
 def all_finite(table: Offsets, place: int, count: int) -> bool:
     """Whether no value is infinite or NaN; the table is the workspace as int32."""

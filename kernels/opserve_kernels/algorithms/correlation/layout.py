@@ -20,6 +20,9 @@ SCATTER, GATHER = range(2)
 # In the place of a line: rows are the copy as they are; rows go from the tensor into the copy.
 WHOLE, DIRECT = -1, -2
 
+NO_BIAS = -1
+"""In place of the values of a bias."""
+
 
 class ImageTensor(NamedTuple):
     """An image and its layout in the tensor.

@@ -8,6 +8,7 @@ from math import gcd, prod
 from opserve_kernels.algorithms.correlation.layout import (
     DIRECT,
     GATHER,
+    NO_BIAS,
     SCATTER,
     WHOLE,
     CorrelationStage,
@@ -39,6 +40,8 @@ class Correlation:
         result: The other image.
         flag: Place in the workspace of a value that is 0 afterwards if all values suited pairs;
             NO_FLAG for products without pairs.
+        bias: Place in the workspace of a value for each channel of the result, which is added to
+            complete sums; or NO_BIAS.
     """
 
     direction: int
@@ -47,6 +50,7 @@ class Correlation:
     weight: Operand
     result: Operand
     flag: int = NO_FLAG
+    bias: int = NO_BIAS
 
     @property
     def pairs(self) -> bool:

@@ -105,6 +105,8 @@ class DepthwiseStage(NamedTuple):
         source: Place of the copy's first plane.
         other: Place of Y, for COMPARE.
         total: Place of the sums.
+        bias: Place of what is added to the sums of the result's first channel.
+        bias_step: Distance to that of the next channel; 0 if PADDING is added to all.
         end: Place behind the sums.
     """
 
@@ -126,6 +128,8 @@ class DepthwiseStage(NamedTuple):
     source: int
     other: int
     total: int
+    bias: int
+    bias_step: int
     end: int
 
 
@@ -137,6 +141,7 @@ class Strip(NamedTuple, Generic[Number]):
     Attributes:
         first: Place of planes A in their array.
         values: Place of weights or totals.
+        bias: Place, among the weights, of what is added to every sum of B.
         second: Place of planes B.
         first_step: Distance of two planes of A.
         second_step: Distance of two planes of B.
@@ -154,6 +159,7 @@ class Strip(NamedTuple, Generic[Number]):
 
     first: Number
     values: Number
+    bias: Number
     second: Number
     first_step: Number
     second_step: Number

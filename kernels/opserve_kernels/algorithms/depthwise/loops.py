@@ -8,6 +8,7 @@ the copy. Every other unit runs some blocks of one group, or of several.
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.codegen.transfers import add_to_run
 from opserve_kernels.algorithms.depthwise import plain as plain_depthwise
 from opserve_kernels.algorithms.depthwise.copies import (
     extent_of,
@@ -26,7 +27,12 @@ from opserve_kernels.algorithms.depthwise.layout import (
     WEIGH_OUTPUT,
     DepthwiseStage,
 )
-from opserve_kernels.algorithms.depthwise.planes import compare_planes, run_groups, weigh_planes
+from opserve_kernels.algorithms.depthwise.planes import (
+    bias_place,
+    compare_planes,
+    run_groups,
+    weigh_planes,
+)
 from opserve_kernels.algorithms.depthwise.tiles import compare_tile, weigh_tile
 from opserve_kernels.algorithms.host import LANES, VARIANT
 from opserve_kernels.loops import compiled
@@ -229,8 +235,9 @@ def _weigh_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
     entries: int,
     row: int,
     finite: int,
+    bias: int,
 ) -> None:
-    """Computes the sums of a phase of one channel of the result."""
+    """Computes the sums of a phase of one channel of the result, with the bias at this place."""
     shape = stage.geometry
     first, last = _taps_of(stage, table, phase)
     copies = _copies_of(stage)
@@ -243,6 +250,8 @@ def _weigh_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
         weigh(scratch, table, numbers)
     else:
         weigh_skip_padding(scratch, table, numbers)
+    if stage.bias_step:
+        add_to_run(scratch, total, count, scratch[bias])
 
 
 @compiled()
@@ -262,10 +271,11 @@ def _weigh_block(  # noqa: PLR0913, PLR0917  # arrays and integers
     results = stage.geometry.output_channels // _copies_of(stage)
     # The phases of one row are computed together, so that whole rows are stored.
     for result in range(results):
+        planes = (group * results + result, entry, entries)
+        bias = bias_place(stage, planes[0])
         for phase in range(0, stage.result_phases, side):
             for beside in range(phase, phase + side):
-                _weigh_phase(stage, scratch, table, result, beside, entries, row, finite)
-            planes = (group * results + result, entry, entries)
+                _weigh_phase(stage, scratch, table, result, beside, entries, row, finite, bias)
             store_planes(stage, scratch, floats, halves, planes, phase, row)
 
 

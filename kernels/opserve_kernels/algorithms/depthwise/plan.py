@@ -1,8 +1,9 @@
 """Plans of the depthwise algorithm: calls that fit, blocks and workspace."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from opserve_kernels.algorithms.correlation.layout import NO_BIAS
 from opserve_kernels.algorithms.depthwise.layout import (
     COMPARE,
     WEIGH_IMAGE,
@@ -43,6 +44,7 @@ class DepthwiseProduct:
         source: The operand that is shifted: Y for WEIGH_OUTPUT, else X.
         other: W, or Y for COMPARE.
         result: The third of X, Y and W.
+        bias: Place in the workspace of a value for each channel of the result; or NO_BIAS.
     """
 
     kind: int
@@ -50,6 +52,7 @@ class DepthwiseProduct:
     source: Operand
     other: Operand
     result: Operand
+    bias: int = NO_BIAS
 
 
 def fits(gradients: Gradients) -> bool:
@@ -69,15 +72,19 @@ def fits(gradients: Gradients) -> bool:
     )
 
 
-def depthwise_stages(kind: int, gradients: Gradients, workspace: Workspace) -> list[Stage]:
+def depthwise_stages(
+    kind: int, gradients: Gradients, workspace: Workspace, *, bias: int = NO_BIAS
+) -> list[Stage]:
     """The stages of a call's products, in any order, each with its own part of the workspace.
 
     Args:
         kind: Number of the stages; their loop is opserve_kernels.algorithms.depthwise.loops.
         gradients: A call that fits.
         workspace: Provides the parts that the stages need.
+        bias: Place in the workspace of a value for each channel of the result; or NO_BIAS.
     """
-    return [plan_depthwise(kind, product, workspace) for product in depthwise_products(gradients)]
+    products = depthwise_products(gradients)
+    return [plan_depthwise(kind, replace(one, bias=bias), workspace) for one in products]
 
 
 def depthwise_products(gradients: Gradients) -> list[DepthwiseProduct]:
@@ -132,10 +139,7 @@ def _describe(product: DepthwiseProduct, workspace: Workspace) -> DepthwiseStage
     # vectors of sums, which may end behind the block.
     total_pitch = taps + SUM_LANES + 1 if compares else blocks.elements + _SLACK
     totals = convolution.stride[-1] if scatters else 1
-    # Groups of one block each run together, so the weights of all groups of a unit are kept.
-    in_place, (source, other, result) = _is_in_place(product), _plain_images(product)
-    at_once = _unit_blocks(product, blocks) if in_place and blocks.count == 1 else 0
-    weights = max(1 if compares else 2, at_once) * channels * taps
+    source, other, result = _plain_images(product)
     copy = blocks.front + copies * channel_pitch + _SLACK
     return DepthwiseStage(
         geometry=convolution.geometry,
@@ -145,19 +149,31 @@ def _describe(product: DepthwiseProduct, workspace: Workspace) -> DepthwiseStage
         other_tensor=_tensor(product.other, other),
         result_tensor=_tensor(product.result, result),
         blocks=_cut(product, blocks),
-        in_place=in_place,
+        in_place=_is_in_place(product),
         result_phases=result_phases,
         phase_pitch=blocks.elements,
         channel_pitch=channel_pitch,
         total_pitch=total_pitch,
         table=workspace.reserve(result_phases + 1 + taps + taps * copies),
-        weights=workspace.reserve(weights),
+        weights=workspace.reserve(_kept_weights(product, blocks)),
         line=workspace.reserve(_line(product, blocks)),
+        # Without a bias, PADDING is added, which changes no sum.
+        bias=workspace.reserve(1) if product.bias == NO_BIAS else product.bias,
+        bias_step=int(product.bias != NO_BIAS),
         source=workspace.reserve(copy) + blocks.front,
         other=workspace.reserve(blocks.elements + _SLACK if compares else 0),
         total=workspace.reserve(totals * total_pitch),
         end=workspace.reserve(0),
     )
+
+
+def _kept_weights(product: DepthwiseProduct, blocks: "_GroupBlocks") -> int:
+    """Values of the weights, or of their gradient, that are in the workspace at a time."""
+    # Groups of one block each run together, so the weights of all groups of a unit are kept.
+    together = _is_in_place(product) and blocks.count == 1
+    at_once = _unit_blocks(product, blocks) if together else 0
+    copies = 1 if product.kind == COMPARE else 2
+    return max(copies, at_once) * product.convolution.output_channels * product.convolution.taps
 
 
 def _tensor(operand: Operand, plain: PlainImage) -> DepthwiseTensor:

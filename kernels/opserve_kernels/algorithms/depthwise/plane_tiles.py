@@ -32,7 +32,7 @@ from opserve_kernels.algorithms.depthwise.layout import Strip
 def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN401  # numba's
     """A = source, weights, B = target.
 
-    target[p, q] = sum over i, j < taps of
+    target[p, q] = bias + sum over i, j < taps of
         weights[i, j] * source[(p + up - i) / stride, (q + before - j) / stride], where both divide
 
     The strip's columns u are those of the source, moved: of the targets u * stride - before and on.
@@ -45,22 +45,22 @@ def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN
 
     def emit(builder: Value, arrays: Sequence[Value], numbers: Sequence[Value]) -> None:
         strip, lanes = Strip(*numbers), Vectors(builder, width)
-        up, column = strip.up, strip.column
-        shifts = [builder.sub(column, integer(shift)) for shift in range(-(-taps // stride))]
+        shifts = [builder.sub(strip.column, integer(shift)) for shift in range(-(-taps // stride))]
         source = _Rows.of_first(lanes, arrays[0], strip, shifts)
         parts = _in_image(builder, strip, stride, [part * width for part in range(stride)])
         target = _Rows.of_second(lanes, arrays[2], strip, parts, side_by_side=stride)
         factors = _broadcast(lanes, ahead(builder, arrays[1], strip.values), taps * taps)
-        stop = _quotient_up(builder, builder.add(target.rows, up), stride)
+        bias = lanes.broadcast(ahead(builder, arrays[1], strip.bias))
+        stop = _quotient_up(builder, builder.add(target.rows, strip.up), stride)
 
         def plane(number: Value, state: Sequence[Value]) -> Sequence[Value]:
             read, written = source.plane(number), target.plane(number)
 
             def keep(row: Value, totals: Sequence[Value]) -> Sequence[Value]:
                 """Stores the complete rows of the target; returns the sums of the others."""
-                above = builder.sub(builder.mul(row, integer(stride)), up)
+                above = builder.sub(builder.mul(row, integer(stride)), strip.up)
                 for at in range(stride):
-                    values = _joined(lanes, totals[at * stride : (at + 1) * stride])
+                    values = _joined(lanes, totals[at * stride : (at + 1) * stride], bias)
                     target.store(written, builder.add(above, integer(at)), values)
                 return totals[stride * stride :]
 
@@ -73,8 +73,8 @@ def weigh_strip_tile(taps: int, *, stride: int, width: int) -> Any:  # noqa: ANN
                 return keep(row, [*sums, *[lanes.zero()] * stride * stride])
 
             zeros = [lanes.zero()] * ((taps - stride) * stride)
-            last = _least(builder, stop, source.rows)
-            row, sums = loop(builder, (integer(0), last, 1), zeros, add_row)
+            met = (integer(0), _least(builder, stop, source.rows), 1)
+            row, sums = loop(builder, met, zeros, add_row)
             loop(builder, (row, stop, 1), sums, end_row)
             return state
 
@@ -270,9 +270,10 @@ def _split(lanes: Vectors, parts: Sequence[Value]) -> Sequence[Value]:
     return parts if len(parts) == 1 else lanes.split(*parts)
 
 
-def _joined(lanes: Vectors, phases: Sequence[Value]) -> Sequence[Value]:
-    """Joins phases: the reverse of _split."""
-    return phases if len(phases) == 1 else lanes.joined(*phases)
+def _joined(lanes: Vectors, phases: Sequence[Value], bias: Value) -> Sequence[Value]:
+    """Adds the bias to phases, and joins them: the reverse of _split."""
+    biased = [lanes.add(phase, bias) for phase in phases]
+    return biased if len(biased) == 1 else lanes.joined(*biased)
 
 
 def _broadcast(lanes: Vectors, place: Value, count: int) -> list[Value]:

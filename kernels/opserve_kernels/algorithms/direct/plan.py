@@ -10,7 +10,7 @@ product.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from opserve_kernels.algorithms.correlation.layout import GATHER, SCATTER
+from opserve_kernels.algorithms.correlation.layout import GATHER, NO_BIAS, SCATTER
 from opserve_kernels.algorithms.correlation.plan import Correlation
 from opserve_kernels.algorithms.direct.cost import image_costs, weight_costs
 from opserve_kernels.algorithms.dots.plan import plan_dots
@@ -39,7 +39,7 @@ DIRECT = {
 """Algorithms of a gradient without transforms."""
 
 
-def plan_image(
+def plan_image(  # noqa: PLR0913  # three operands, where and how, and the bias
     convolution: Convolution,
     workspace: Workspace,
     *,
@@ -47,15 +47,21 @@ def plan_image(
     weight: Operand,
     result: Operand,
     algorithm: Algorithm | None = None,
+    bias: int = NO_BIAS,
 ) -> list[Stage]:
-    """X = scatter(W^T Y), by PACKED, FLAT or WINOGRAD; by default one of the first two."""
+    """X = scatter(W^T Y) + bias, by PACKED, FLAT or WINOGRAD; by default one of the first two."""
     product = Correlation(
-        direction=SCATTER, convolution=convolution, source=output, weight=weight, result=result
+        direction=SCATTER,
+        convolution=convolution,
+        source=output,
+        weight=weight,
+        result=result,
+        bias=bias,
     )
     return _plan_product(Product.IMAGE, product, algorithm, workspace)
 
 
-def plan_output(
+def plan_output(  # noqa: PLR0913  # as plan_image
     convolution: Convolution,
     workspace: Workspace,
     *,
@@ -63,10 +69,16 @@ def plan_output(
     weight: Operand,
     result: Operand,
     algorithm: Algorithm | None = None,
+    bias: int = NO_BIAS,
 ) -> list[Stage]:
-    """Y = W columns(X), by the same algorithms."""
+    """Y = W columns(X) + bias, by the same algorithms."""
     product = Correlation(
-        direction=GATHER, convolution=convolution, source=image, weight=weight, result=result
+        direction=GATHER,
+        convolution=convolution,
+        source=image,
+        weight=weight,
+        result=result,
+        bias=bias,
     )
     return _plan_product(Product.OUTPUT, product, algorithm, workspace)
 

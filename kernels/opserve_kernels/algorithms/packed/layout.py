@@ -28,6 +28,7 @@ class PackedStage(NamedTuple):
         weights: Place of the weight's panels in the workspace.
         panel: Place of a panel of pixels.
         total: Place of the totals.
+        bias: Place of a value for each channel of the result; or NO_BIAS.
     """
 
     product: CorrelationStage
@@ -45,3 +46,4 @@ class PackedStage(NamedTuple):
     weights: int
     panel: int
     total: int
+    bias: int

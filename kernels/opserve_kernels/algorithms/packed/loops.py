@@ -27,7 +27,7 @@ from opserve_kernels.algorithms.codegen.micro_kernels import (
 )
 from opserve_kernels.algorithms.codegen.pairs import multiply_flat_pairs, multiply_packed_pairs
 from opserve_kernels.algorithms.codegen.rows import interleave_phases
-from opserve_kernels.algorithms.codegen.transfers import all_finite, fill
+from opserve_kernels.algorithms.codegen.transfers import add_to_run, all_finite, fill
 from opserve_kernels.algorithms.correlation.blocks import (
     block_of,
     extent_of,
@@ -36,6 +36,7 @@ from opserve_kernels.algorithms.correlation.blocks import (
     result_size,
     rows_of,
 )
+from opserve_kernels.algorithms.correlation.layout import NO_BIAS
 from opserve_kernels.algorithms.correlation.taps import (
     fill_tables,
     offsets_place,
@@ -175,6 +176,16 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
             fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
         numbers = (count, left, right, offsets, total + position - first, int(k > 0))
         _multiply_tile(stage, scratch, table, numbers, -(-(end - position) // LANES), pitch)
+
+
+@compiled()
+def _add_bias(stage: PackedStage, scratch: Floats, group: int, count: int) -> None:
+    """Adds the bias of each channel to its complete totals, of this many positions."""
+    channels = result_channels(stage.product)
+    for phase in range(result_phases(stage.product)):
+        for m in range(channels):
+            total = stage.total + phase * stage.phase_total + m * stage.total_pitch
+            add_to_run(scratch, total, count, scratch[stage.bias + group * channels + m])
 
 
 @compiled()
@@ -411,6 +422,8 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
             _add_step(stage, scratch, table, source, group, (phase, k), rows, positions)
     if unit % stage.step_units == stage.step_units - 1:
         block = (group, entry, row)
+        if stage.bias != NO_BIAS:
+            _add_bias(stage, scratch, group, positions[1] - positions[0])
         if _is_one_line(stage):
             _store_line(stage, scratch, floats, halves, block, rows, positions)
         else:

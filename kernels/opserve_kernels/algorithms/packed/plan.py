@@ -70,14 +70,12 @@ def _describe(
     if blocks.channel_step == 0:
         # The last tile of positions reads up to TILE_COLUMNS values behind the copy.
         source = workspace.reserve(copy + TILE_COLUMNS)
-    # A panel's last row is written up to the last position only.
-    last_row = min(TILE_COLUMNS, lines.lines * lines.width)
-    panel = (min(DEPTH_BLOCK, lines.depth) - 1) * TILE_COLUMNS + last_row
     flags = product.flag if product.pairs else workspace.reserve(1)
     table = workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps)
-    weights = product.convolution.groups * panels * TILE_ROWS * channels * taps
     return PackedStage(
-        weights=workspace.reserve(weights),
+        weights=workspace.reserve(
+            product.convolution.groups * panels * TILE_ROWS * channels * taps
+        ),
         product=describe(
             product,
             blocks,
@@ -86,8 +84,9 @@ def _describe(
             line=workspace.reserve(_line(product, blocks, lines)),
             source=source,
         ),
-        panel=workspace.reserve(panel if lines.gathers else 0),
+        panel=workspace.reserve(lines.panel),
         total=workspace.reserve(product.result_phases * lines.phase_total),
+        bias=product.bias,
         flat=not lines.gathers,
         group_lines=lines.lines,
         group_width=lines.width,
@@ -132,6 +131,13 @@ class _Lines:
     depth: int
     unit_steps: int
     step_units: int
+
+    @property
+    def panel(self) -> int:
+        """Values of a panel of pixels, whose last row ends with the last position."""
+        last_row = min(TILE_COLUMNS, self.lines * self.width)
+        values = (min(DEPTH_BLOCK, self.depth) - 1) * TILE_COLUMNS + last_row
+        return values if self.gathers else 0
 
     @staticmethod
     def of(product: Correlation, blocks: ResultBlocks, algorithm: Algorithm) -> "_Lines":
