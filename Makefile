@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-torch serve bench bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -200,6 +200,9 @@ bench: $(READY) ## the service beside its yardsticks (ARGS="--rounds 3"); writes
 
 bench-tenants: $(READY) ## eight tenants, one of them hostile (ARGS="--rounds 3"); writes benchmarks/out/tenants.json
 	$(BIN)/python -m benchmarks.tenants $(ARGS)
+
+bench-abi: $(READY) ## the C library beside its goals (needs g++; ARGS="--rounds 3"); writes benchmarks/out/abi.json
+	$(BIN)/python -m benchmarks.abi $(ARGS)
 
 bench-recovery: $(READY) ## seconds until eight tenants go on after the front was killed and started again (ARGS="--rounds 3")
 	$(BIN)/python -m benchmarks.recovery $(ARGS)

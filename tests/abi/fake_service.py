@@ -7,13 +7,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from typing_extensions import override
 
-from opserve.v1.command_service_pb2 import CommandResult, SubmitRequest, SubmitResponse
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeResponse
 from opserve.v1.session_service_pb2 import OpenSessionResponse
 
 LEASE_S = 0.3
 _OPENED = OpenSessionResponse(session="0" * 32, lease_s=LEASE_S)
-_ANSWERS = {"ListDevices": b"", "OpenSession": _OPENED.SerializeToString(), "KeepAlive": b""}
+_PLANNED = GetWorkspaceSizeResponse(executor=1)
+_ANSWERS = {
+    "ListDevices": b"",
+    "OpenSession": _OPENED.SerializeToString(),
+    "KeepAlive": b"",
+    "GetWorkspaceSize": _PLANNED.SerializeToString(),
+}
 
 
 class FakeService:
@@ -47,9 +52,9 @@ class FakeService:
             disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                self.rfile.read(int(self.headers["Content-Length"]))
                 method = self.path.rpartition("/")[2]
-                answer = _planned(body) if method == "Submit" else _ANSWERS.get(method)
+                answer = _ANSWERS.get(method)
                 if method == "KeepAlive":
                     service.kept_alive.release()
                 if answer is None or service.released.is_set():
@@ -76,12 +81,3 @@ def fake_service() -> Generator[FakeService]:
         yield service
     finally:
         service.stop()
-
-
-def _planned(body: bytes) -> bytes | None:
-    """The answer to phase one; no other command has one."""
-    (command,) = SubmitRequest.FromString(body).commands
-    if not command.HasField("get_workspace_size"):
-        return None
-    result = CommandResult(get_workspace_size=GetWorkspaceSizeResponse(executor=1))
-    return SubmitResponse(results=[result]).SerializeToString()

@@ -1,10 +1,12 @@
 """The functions of the C library against a real service."""
 
 from ctypes import POINTER, byref, c_float, c_int, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import trustme
 
 from abi.acl import NCHW, SUCCESS, Acl, Unfold
 from opserve_client.private_service import private_service
@@ -375,6 +377,32 @@ def test_key_is_not_sent_to_another_machine_without_tls(
     monkeypatch.setenv("OPSERVE_API_KEY", "ops_key")
     assert idle.aclInit(None) == PARAM_INVALID
     assert "without TLS" in idle.message()
+
+
+@pytest.mark.slow
+def test_tls_checks_the_certificate_of_the_service(
+    idle: Acl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    authority, other = tmp_path / "authority.pem", tmp_path / "other.pem"
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    made = trustme.CA()
+    made.cert_pem.write_to_path(f"{authority}")
+    trustme.CA().cert_pem.write_to_path(f"{other}")
+    issued = made.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(f"{certificate}")
+    issued.private_key_pem.write_to_path(f"{key}")
+    files = {"tls_certificate_file": f"{certificate}", "tls_key_file": f"{key}"}
+    with private_service(devices='["ascend910b"]', shared_memory="false", **files) as addresses:
+        monkeypatch.setenv("OPSERVE_ADDRESS", addresses.rest)
+        monkeypatch.setenv("OPSERVE_CA", f"{other}")
+        assert idle.aclInit(None) == PARAM_INVALID
+        assert "certificate" in idle.message()
+        monkeypatch.setenv("OPSERVE_CA", f"{authority}")
+        idle.done("aclInit", None)
+        idle.done("aclrtSetDevice", 0)
+        values = np.random.default_rng(3).integers(0, 256, LARGE, np.uint8)
+        np.testing.assert_array_equal(idle.read(idle.upload(values), values), values)
+        idle.done("aclFinalize")
 
 
 def test_grpc_api_is_named_as_the_wrong_one(

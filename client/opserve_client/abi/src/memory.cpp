@@ -67,7 +67,7 @@ void* allocate(uint64_t size)
     if (size == 0) throw Failure(ACL_ERROR_INVALID_PARAM, "size is 0");
     const ContextPointer context = current_context();
     const uintptr_t address = new_address(size);
-    const std::string answer = context->run(Command::allocate, Message().number(2, size));
+    const std::string answer = context->run(command::ALLOCATE, Message().number(2, size));
     const auto handle = static_cast<uint32_t>(field_of(answer, 1).value);
     Process& mine = process();
     const std::lock_guard<std::mutex> lock(mine.mutex);
@@ -89,7 +89,7 @@ void release(const void* address)
         buffer = found->second;
         mine.buffers.erase(found);
     }
-    buffer.context->run(Command::free, Message().number(2, buffer.handle));
+    buffer.context->run(command::FREE, Message().number(2, buffer.handle));
 }
 
 Message range_of(const Place& place, uint64_t size)
@@ -102,7 +102,7 @@ char* mapped(const Place& place, MappedBuffer& found)
 {
     found = place.buffer.context->memory.find(place.buffer.handle);
     if (found.bytes == nullptr) return nullptr;
-    if (!found.idle) place.buffer.context->run(Command::write, range_of({place.buffer, 0}, 0));
+    if (!found.idle) place.buffer.context->run(SmallCopy::WRITE, range_of({place.buffer, 0}, 0));
     return found.bytes + place.offset;
 }
 
@@ -119,7 +119,7 @@ void write(const Place& place, const void* source, uint64_t size)
     const auto* bytes = static_cast<const char*>(source);
     const Context& context = *place.buffer.context;
     if (size <= SMALL) {
-        context.run(Command::write, range_of(place, size).text(5, {bytes, size}));
+        context.run(SmallCopy::WRITE, range_of(place, size).text(5, {bytes, size}));
         return;
     }
     MappedBuffer found;
@@ -140,7 +140,7 @@ void read(const Place& place, void* target, uint64_t size)
 {
     const Context& context = *place.buffer.context;
     if (size <= SMALL) {
-        const std::string answer = context.run(Command::read, range_of(place, size));
+        const std::string answer = context.run(SmallCopy::READ, range_of(place, size));
         const std::string_view bytes = field_of(answer, 1).bytes;
         if (bytes.size() != size) throw Failure(ACL_ERROR_RT_COPY_DATA, "bytes are missing");
         bytes.copy(static_cast<char*>(target), size);
@@ -172,7 +172,7 @@ void copy_on_device(const Place& target, const Place& source, uint64_t size)
     Message request;
     request.number(2, target.buffer.handle).number(3, target.offset);
     request.number(4, source.buffer.handle).number(5, source.offset).number(6, size);
-    target.buffer.context->run(Command::copy, request);
+    target.buffer.context->run(command::COPY, request);
 }
 
 // The addresses decide the direction: the vendor's runtime does not believe `kind`, either.
@@ -201,7 +201,7 @@ void fill(void* target, size_t capacity, int32_t value, size_t size)
     if (size == 0) return;
     const Place place = place_of(target, size);
     const auto byte = static_cast<uint64_t>(value) % BYTE_VALUES;  // as memset
-    place.buffer.context->run(Command::fill, range_of(place, size).number(5, byte));
+    place.buffer.context->run(command::FILL, range_of(place, size).number(5, byte));
 }
 
 void allocate_host(void** target, size_t size)

@@ -103,7 +103,7 @@ void report(const char* function, std::string_view warning)
 // Plans a call, and returns its workspace's size.
 uint64_t plan(const char* function, Executor& planned)
 {
-    const std::string answer = planned.context->run(Command::get_workspace_size, request_of(planned));
+    const std::string answer = planned.context->run(command::GET_WORKSPACE_SIZE, request_of(planned));
     uint64_t size = 0;
     for (const Field& field : fields_of(answer)) {
         if (field.number == 1) size = field.value;
@@ -159,8 +159,8 @@ void follow_addresses(const char* function, Executor& planned)
     const uint32_t before = planned.handle;
     plan(function, planned);
     planned.moved = false;
-    planned.context->run(Command::set_repeatable, Message().number(2, planned.handle));
-    planned.context->run(Command::destroy_executor, Message().number(2, before));
+    planned.context->run(command::SET_REPEATABLE, Message().number(2, planned.handle));
+    planned.context->run(command::DESTROY_EXECUTOR, Message().number(2, before));
 }
 
 void submit(Executor& planned, void* workspace, uint64_t size, const Object& stream)
@@ -171,12 +171,12 @@ void submit(Executor& planned, void* workspace, uint64_t size, const Object& str
         const Place place = place_of(required(workspace, "workspace", NULLPTR), size);
         request.number(3, place.buffer.handle).number(4, place.offset).present(5, size);
     }
-    planned.context->run(Command::execute, request);
+    planned.context->run(command::EXECUTE, request);
 }
 
 void destroy(const Executor& planned)
 {
-    planned.context->run(Command::destroy_executor, Message().number(2, planned.handle));
+    planned.context->run(command::DESTROY_EXECUTOR, Message().number(2, planned.handle));
 }
 
 // After a failure, which is the one to report.
@@ -267,7 +267,7 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor)
     return guarded("aclSetAclOpExecutorRepeatable", [&] {
         const ExecutorPointer planned = find(executor, INNER_NULLPTR);
         const std::lock_guard<std::mutex> lock(planned->mutex);
-        planned->context->run(Command::set_repeatable, Message().number(2, planned->handle));
+        planned->context->run(command::SET_REPEATABLE, Message().number(2, planned->handle));
         planned->repeatable = true;
     });
 }

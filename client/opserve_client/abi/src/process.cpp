@@ -69,18 +69,31 @@ std::string new_request_id()
     return "abi-" + process_part + "-" + std::to_string(getpid()) + "-" + std::to_string(++count);
 }
 
-std::string Context::run(Command command, const Message& message) const
+std::string Context::run(const Command& command, Message request) const
 {
-    if (closed) throw Failure(ACL_ERROR_RT_CONTEXT_NULL, "the context is closed");
-    const int field = static_cast<int>(command);
+    check_open();
+    request.text(1, session);
+    if (command.request_id > 0) request.text(command.request_id, new_request_id());
+    return call(*endpoint, command.method, request.bytes());
+}
+
+std::string Context::run(SmallCopy copy, const Message& request) const
+{
+    check_open();
+    const int field = static_cast<int>(copy);
     Message batch;
-    batch.text(1, session).part(2, Message().part(field, message)).text(3, new_request_id());
+    batch.text(1, session).part(2, Message().part(field, request)).text(3, new_request_id());
     const std::string answer = call(*endpoint, "CommandService/Submit", batch.bytes());
     const std::string_view result = field_of(answer, 1).bytes;
     const Field error = field_of(result, ERROR_RESULT);
     if (error.number == 0) return std::string(field_of(result, field).bytes);
     throw Failure(static_cast<int>(field_of(error.bytes, 1).value),
                   std::string(field_of(error.bytes, 3).bytes));
+}
+
+void Context::check_open() const
+{
+    if (closed) throw Failure(ACL_ERROR_RT_CONTEXT_NULL, "the context is closed");
 }
 
 Process::Process(Endpoint endpoint, Process* before)

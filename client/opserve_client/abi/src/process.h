@@ -26,32 +26,41 @@ struct aclOpExecutor;
 
 namespace opserve {
 
-// Commands of a session by their field numbers in Command and CommandResult.
-enum class Command {
-    allocate = 1,
-    free = 2,
-    fill = 3,
-    write = 4,
-    read = 5,
-    copy = 6,
-    get_workspace_size = 7,
-    execute = 8,
-    set_repeatable = 9,
-    destroy_executor = 11,
-    create_stream = 12,
-    destroy_stream = 13,
-    synchronize_stream = 14,
-    query_stream = 15,
-    create_event = 16,
-    destroy_event = 17,
-    record_event = 18,
-    stream_wait_event = 19,
-    query_event = 20,
-    synchronize_event = 21,
-    event_elapsed_time = 22,
-    set_failure_mode = 23,
-    abort_stream = 24,
+// A command of a session: an RPC, and the number of its request's field request_id; 0 for none.
+struct Command {
+    const char* method;
+    int request_id;
 };
+
+namespace command {
+
+constexpr Command ALLOCATE{"MemoryService/Allocate", 5};
+constexpr Command FREE{"MemoryService/Free", 3};
+constexpr Command FILL{"MemoryService/Fill", 6};
+constexpr Command COPY{"MemoryService/Copy", 7};
+constexpr Command GET_WORKSPACE_SIZE{"OperatorService/GetWorkspaceSize", 15};
+constexpr Command EXECUTE{"OperatorService/Execute", 7};
+constexpr Command SET_REPEATABLE{"OperatorService/SetRepeatable", 3};
+constexpr Command DESTROY_EXECUTOR{"OperatorService/DestroyExecutor", 3};
+constexpr Command CREATE_STREAM{"StreamService/CreateStream", 3};
+constexpr Command DESTROY_STREAM{"StreamService/DestroyStream", 3};
+constexpr Command SYNCHRONIZE_STREAM{"StreamService/SynchronizeStream", 0};
+constexpr Command QUERY_STREAM{"StreamService/QueryStream", 0};
+constexpr Command SET_FAILURE_MODE{"StreamService/SetFailureMode", 4};
+constexpr Command ABORT_STREAM{"StreamService/AbortStream", 3};
+constexpr Command CREATE_EVENT{"EventService/CreateEvent", 3};
+constexpr Command DESTROY_EVENT{"EventService/DestroyEvent", 3};
+constexpr Command RECORD_EVENT{"EventService/RecordEvent", 4};
+constexpr Command STREAM_WAIT_EVENT{"EventService/StreamWaitEvent", 4};
+constexpr Command QUERY_EVENT{"EventService/QueryEvent", 0};
+constexpr Command SYNCHRONIZE_EVENT{"EventService/SynchronizeEvent", 0};
+constexpr Command EVENT_ELAPSED_TIME{"EventService/EventElapsedTime", 0};
+constexpr Command SET_DETERMINISTIC_LEVEL{"SessionService/SetDeterministicLevel", 3};
+
+}  // namespace command
+
+// Copies that Submit carries, as their RPCs are streams: field numbers of Command.
+enum class SmallCopy { WRITE = 4, READ = 5 };
 
 // A session of the service: what the vendor calls a context.
 struct Context {
@@ -63,8 +72,12 @@ struct Context {
     std::atomic<bool> closed{false};
     std::atomic<int64_t> deterministic{-1};  // -1: not set
 
-    // Runs a command, and returns the bytes of its result.
-    std::string run(Command command, const Message& message) const;
+    // Runs a command, and returns its answer. The request gets its session and its request id.
+    std::string run(const Command& command, Message request) const;
+    std::string run(SmallCopy copy, const Message& request) const;
+
+private:
+    void check_open() const;
 };
 using ContextPointer = std::shared_ptr<Context>;
 

@@ -65,10 +65,7 @@ ContextPointer context_of(Process& mine, const void* handle)
 
 void set_level(const Context& context, int64_t level)
 {
-    Message request;
-    request.text(1, context.session).number(2, static_cast<uint64_t>(level) + 1);
-    request.text(3, new_request_id());
-    call(*context.endpoint, "SessionService/SetDeterministicLevel", request.bytes());
+    context.run(command::SET_DETERMINISTIC_LEVEL, Message().number(2, static_cast<uint64_t>(level) + 1));
 }
 
 void check_option(aclSysParamOpt option, int64_t value)

@@ -12,7 +12,7 @@ constexpr uint64_t WAIT_PART_MS = 60'000;  // a service ends every call after a 
 constexpr uint64_t FIRST_FAILURE_MODE = 1;
 constexpr uint32_t FOREIGN_EVENTS = ACL_EVENT_EXTERNAL | ACL_EVENT_IPC;
 
-void* create(Table<Object> Process::*table, Command command)
+void* create(Table<Object> Process::*table, const Command& command)
 {
     const ContextPointer context = current_context();
     const auto handle = static_cast<uint32_t>(field_of(context->run(command, Message()), 1).value);
@@ -38,7 +38,7 @@ Object event_of(const void* event)
 }
 
 // Waits for an object: with -1 as long as it takes, in parts.
-void wait(const Object& object, Command command, int timeout_code, int64_t timeout_ms)
+void wait(const Object& object, const Command& command, int timeout_code, int64_t timeout_ms)
 {
     if (timeout_ms < -1) {
         throw Failure(ACL_ERROR_RT_PARAM_INVALID, "a time-out is -1, or milliseconds");
@@ -58,7 +58,7 @@ void wait(const Object& object, Command command, int timeout_code, int64_t timeo
 
 void synchronize(const Object& stream, int64_t timeout_ms)
 {
-    wait(stream, Command::synchronize_stream, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, timeout_ms);
+    wait(stream, command::SYNCHRONIZE_STREAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, timeout_ms);
 }
 
 void synchronize_device()
@@ -79,8 +79,8 @@ void destroy_stream(void* handle, bool aborted)
 {
     const Object stream = stream_of(required(handle, "stream"));
     const Message request = Message().number(2, stream.handle);
-    if (aborted) stream.context->run(Command::abort_stream, request);
-    stream.context->run(Command::destroy_stream, request);
+    if (aborted) stream.context->run(command::ABORT_STREAM, request);
+    stream.context->run(command::DESTROY_STREAM, request);
     forget(&Process::streams, handle);
 }
 
@@ -93,7 +93,7 @@ aclError create_event(const char* function, aclrtEvent* event, uint32_t flag)
                           "events of other processes (ACL_EVENT_EXTERNAL, ACL_EVENT_IPC) are not "
                           "supported");
         }
-        *event = create(&Process::events, Command::create_event);
+        *event = create(&Process::events, command::CREATE_EVENT);
     });
 }
 
@@ -109,7 +109,7 @@ aclError aclrtCreateStream(aclrtStream* stream)
 {
     return guarded("aclrtCreateStream", [&] {
         required(stream, "stream");
-        *stream = create(&Process::streams, Command::create_stream);
+        *stream = create(&Process::streams, command::CREATE_STREAM);
     });
 }
 
@@ -151,7 +151,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status)
         required(status, "status");
         const Object found = stream_of(stream);
         const std::string answer =
-            found.context->run(Command::query_stream, Message().number(2, found.handle));
+            found.context->run(command::QUERY_STREAM, Message().number(2, found.handle));
         const bool complete = field_of(answer, 1).value != 0;
         *status = complete ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     });
@@ -164,7 +164,7 @@ aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
             throw Failure(ACL_ERROR_RT_PARAM_INVALID, "a failure mode is 0 or 1");
         }
         const Object found = stream_of(stream);
-        found.context->run(Command::set_failure_mode,
+        found.context->run(command::SET_FAILURE_MODE,
                            Message().number(2, found.handle).number(3, mode + FIRST_FAILURE_MODE));
     });
 }
@@ -185,7 +185,7 @@ aclError aclrtDestroyEvent(aclrtEvent event)
 {
     return guarded("aclrtDestroyEvent", [&] {
         const Object found = event_of(event);
-        found.context->run(Command::destroy_event, Message().number(2, found.handle));
+        found.context->run(command::DESTROY_EVENT, Message().number(2, found.handle));
         forget(&Process::events, event);
     });
 }
@@ -195,7 +195,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
     return guarded("aclrtRecordEvent", [&] {
         const Object found = event_of(event), on = stream_of(stream);
         same_context(found, on);
-        on.context->run(Command::record_event,
+        on.context->run(command::RECORD_EVENT,
                         Message().number(2, found.handle).number(3, on.handle));
     });
 }
@@ -205,7 +205,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
     return guarded("aclrtStreamWaitEvent", [&] {
         const Object found = event_of(event), on = stream_of(stream);
         same_context(found, on);
-        on.context->run(Command::stream_wait_event,
+        on.context->run(command::STREAM_WAIT_EVENT,
                         Message().number(2, on.handle).number(3, found.handle));
     });
 }
@@ -213,14 +213,14 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
     return guarded("aclrtSynchronizeEvent", [&] {
-        wait(event_of(event), Command::synchronize_event, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, -1);
+        wait(event_of(event), command::SYNCHRONIZE_EVENT, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, -1);
     });
 }
 
 aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
     return guarded("aclrtSynchronizeEventWithTimeout", [&] {
-        wait(event_of(event), Command::synchronize_event, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, timeout);
+        wait(event_of(event), command::SYNCHRONIZE_EVENT, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, timeout);
     });
 }
 
@@ -230,7 +230,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
         required(status, "status");
         const Object found = event_of(event);
         const std::string answer =
-            found.context->run(Command::query_event, Message().number(2, found.handle));
+            found.context->run(command::QUERY_EVENT, Message().number(2, found.handle));
         const bool complete = field_of(answer, 1).value != 0;
         *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     });
@@ -243,7 +243,7 @@ aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endE
         const Object start = event_of(startEvent), end = event_of(endEvent);
         same_context(start, end);
         const std::string answer = start.context->run(
-            Command::event_elapsed_time, Message().number(2, start.handle).number(3, end.handle));
+            command::EVENT_ELAPSED_TIME, Message().number(2, start.handle).number(3, end.handle));
         *ms = static_cast<float>(field_of(answer, 1).real);
     });
 }
