@@ -7,7 +7,7 @@ from opserve_kernels.operators.conv_depthwise2d.cases.features import (
     steps_of,
     tried,
 )
-from opserve_kernels.operators.conv_depthwise2d.cases.forms import drawn, forms
+from opserve_kernels.operators.conv_depthwise2d.cases.forms import drawn, forms, rarer_forms
 from opserve_kernels.operators.conv_depthwise2d.cases.refusals import breaches
 from opserve_kernels.operators.conv_depthwise2d.cases.sums import (
     contributing,
@@ -23,6 +23,7 @@ CASES = OperatorCases(
     rules=RULES,
     documented_rules=DOCUMENTED_RULES,
     forms=forms,
+    rarer_forms=rarer_forms,
     drawn=drawn,
     breaches=breaches,
     sums=sums,

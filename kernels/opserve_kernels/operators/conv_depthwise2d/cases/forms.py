@@ -53,6 +53,12 @@ def forms() -> Iterator[Form]:
     yield from _laid_out()
 
 
+def rarer_forms() -> Iterator[Form]:
+    """Forms for rare errors; apart, so that the others keep their turns of dtypes."""
+    call = replace(_PLAIN, kernel=(1, 1), stride=(2, 3))
+    yield Form(name="kernel of 1 with a stride", call=call)
+
+
 def drawn(numbers: Numbers) -> DepthwiseCall:
     """A call of any geometry, with a bias or without."""
     kernel, dilation = row(numbers, 2, 1, 5), row(numbers, 2, 1, 3)

@@ -49,6 +49,12 @@ def forms() -> Iterator[Form]:
     yield from _mixed()
 
 
+def rarer_forms() -> Iterator[Form]:
+    """Forms for rare errors; apart, so that the others keep their turns of dtypes."""
+    call = replace(_PLAIN, kernel=(1, 1), stride=(2, 3))
+    yield Form(name="kernel of 1 with a stride", call=call)
+
+
 def drawn(numbers: Numbers) -> UnfoldCall:
     """A call of any geometry."""
     kernel, dilation = row(numbers, 2, 1, 5), row(numbers, 2, 1, 3)
