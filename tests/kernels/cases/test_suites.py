@@ -41,10 +41,10 @@ IDS = {
         "conv2d_backprop_input": (398, "ec517ea331207275"),
         "conv2d_backprop_filter": (336, "049c58d9c42cee03"),
         "deconv_grad_filter": (306, "f917be71fe910334"),
-        "im2col": (307, "3f2ecd08cbe547d3"),
+        "im2col": (310, "04ee8b73e8763035"),
         "conv_tbc_backward": (274, "2aacaeb2e71cc3c8"),
         "convolution": (758, "ed683dbd309ea8b8"),
-        "conv_depthwise2d": (417, "2e88b451b4f87932"),
+        "conv_depthwise2d": (422, "ce00677dcc67b5ab"),
         "conv_tbc": (356, "5b2ef60cf47198b3"),
     },
 }
