@@ -96,6 +96,8 @@ def load(
         done += run
     if number_format != dtype:
         round_all(target, number_format)
+        for i in range(target.size):  # a negative number may round to -0
+            target[i] += _ZERO
 
 
 @compiled("void(float32[::1], int64, int64, float32[::1], uint16[::1])")

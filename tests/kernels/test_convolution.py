@@ -123,6 +123,19 @@ def test_hf32_rounds_operands_of_float_calls(
     assert _computed(sample, input=1 + 2.0**-13, weight=1, bias=0) == np.float32(value)
 
 
+@pytest.mark.parametrize("weight", [np.inf, np.nan])
+def test_an_input_that_rounds_to_minus_0_times_no_number_is_no_number(weight: float) -> None:
+    sample = layer("underflow", (2, 4, 9, 8), (6, 4, 3, 2), cube_math_type=2)
+    buffers = sample.buffers()
+    _put(sample, buffers, input=1, weight=1, bias=0)
+    sample.inputs["input"].view(buffers["input"])[0, 1, 2, 3] = -1e-30
+    sample.inputs["weight"].view(buffers["weight"])[0, 1, 0, 0] = weight
+
+    execute(sample, buffers)
+
+    assert np.isnan(sample.outputs["output"].view(buffers["output"])[0, 0, 2, 3])
+
+
 def test_310b_keeps_ten_bits_of_hf32() -> None:
     for profile, value in (("ascend910b", 1 + 2.0**-11), ("ascend310b", 1 + 2.0**-10)):
         sample = layer("hf32", (1, 1, 1, 1), (1, 1, 1, 1), cube_math_type=3, profile=profile)

@@ -5,7 +5,13 @@ import pytest
 from numpy.typing import NDArray
 
 from kernels.samples.sample import NUMPY_DTYPES
-from opserve_kernels.number_formats import FLOAT, FLOAT16
+from opserve_kernels.number_formats import (
+    FLOAT,
+    FLOAT16,
+    FLOAT16_SATURATED,
+    HF32,
+    HF32_10_BITS,
+)
 from opserve_kernels.records import dtype_of, encode
 from opserve_kernels.strided import as_floats, as_halves, load, store
 from opserve_kernels.tensor import DataType, Tensor
@@ -94,4 +100,21 @@ def test_minus_0_is_loaded_as_0() -> None:
     view = _view(DataType.FLOAT, _STRIDES["contiguous"])
     load(as_floats(memory), as_halves(memory), view, FLOAT, 0, loaded)
 
+    assert not np.any(np.signbit(loaded))
+
+
+@pytest.mark.parametrize(
+    ("number_format", "value"),
+    [(FLOAT16, -1e-30), (FLOAT16_SATURATED, -1e-30), (HF32, -1e-45), (HF32_10_BITS, -1e-45)],
+)
+def test_a_negative_number_that_rounds_to_minus_0_is_loaded_as_0(
+    number_format: int, value: float
+) -> None:
+    memory = np.full(_GUARD + 555, value, dtype=np.float32).view(np.uint8)
+    loaded = np.empty(555, dtype=np.float32)
+
+    view = _view(DataType.FLOAT, _STRIDES["contiguous"])
+    load(as_floats(memory), as_halves(memory), view, number_format, 0, loaded)
+
+    assert not np.any(loaded)
     assert not np.any(np.signbit(loaded))
