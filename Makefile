@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -191,6 +191,9 @@ demo: $(READY) ## trains a small network, every convolution and its gradients by
 
 demo-torch: $(BENCH_READY) ## trains a small network of PyTorch, whose convolutions and gradients the service computes
 	$(BENCH_BIN)/python -m tools.notebook docs/how-to/torch.ipynb
+
+demo-abi: $(READY) ## every operator of aclnn through the C library, beside the SDK, bit by bit (needs g++)
+	$(BIN)/python -m tools.demo_abi
 
 serve: $(READY) ## the service on its default loopback ports
 	$(BIN)/opserve serve

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from opserve_client._sync.client import Client
 from opserve_client.cli_connection import ConnectionOptions, client_at
+from opserve_client.conform.targets.aclnn import AclnnTarget, device_of, paths_in
 from opserve_client.conform.targets.command import CommandTarget
 from opserve_client.conform.targets.device import DeviceTarget, OnWait, SessionOptions, silent
 from opserve_client.conform.targets.files import FilesTarget
@@ -15,6 +16,7 @@ from opserve_client.conform.targets.target import ClosableTarget, Infrastructure
 from opserve_client.errors import OpserveError
 from opserve_kernels.errors import rejection
 
+_LIBRARIES = "aclnn"
 SERVICE_UNDER_TEST = "opserve"
 """Target name of the devices of the service that computes expected values."""
 BUILT_IN_TARGETS = {
@@ -26,7 +28,7 @@ _PACKAGES = {"torch": ("torch",), "onnxruntime": ("onnxruntime", "onnx")}
 """Packages that these functions import."""
 FORMS = (
     '"opserve", "opserve:HOST:PORT", "opserve:HOST:PORT/profile", "cmd:./program {in} {out}", '
-    '"files:FOLDER", "package.module:function", "torch" or "onnxruntime"'
+    '"files:FOLDER", "aclnn:LIBDIR", "package.module:function", "torch" or "onnxruntime"'
 )
 
 
@@ -76,6 +78,7 @@ def target_named(
         SERVICE_UNDER_TEST: lambda: _device(rest, access, session_options, on_wait),
         "cmd": lambda: CommandTarget(rest, timeout_s),
         "files": lambda: FilesTarget(Path(rest)),
+        _LIBRARIES: lambda: AclnnTarget(Path(rest)),
     }
     if kind in kinds:
         return kinds[kind]()
@@ -91,6 +94,8 @@ def check_target(name: str, timeout_s: float) -> None:
     kind, _, _ = name.partition(":")
     if kind in ("cmd", "files"):
         target_named(name, Access(address=""), timeout_s=timeout_s).close()
+    elif kind == _LIBRARIES:
+        paths_in(Path(name.partition(":")[2]))
     elif kind != SERVICE_UNDER_TEST:
         check_module(_path_of(name))
 
@@ -111,6 +116,8 @@ def _path_of(name: str) -> str:
 def kernel_variant_of(name: str, access: Access, profiles: Collection[str]) -> str:
     """Returns the kernel variant of the devices of a target; "" for targets without devices.
 
+    Of libraries with the vendor's C interface it is the device, its driver and the libraries.
+
     Args:
         name: Name of the target.
         access: Access to the service that computes expected values.
@@ -120,6 +127,8 @@ def kernel_variant_of(name: str, access: Access, profiles: Collection[str]) -> s
         InfrastructureError: The service of the devices does not answer.
     """
     kind, _, place = name.partition(":")
+    if kind == _LIBRARIES:
+        return device_of(Path(place))
     if kind != SERVICE_UNDER_TEST:
         return ""
     client, profile = _service_at(place, access)
