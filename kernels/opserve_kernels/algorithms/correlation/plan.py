@@ -233,8 +233,16 @@ class ResultBlocks:
         )
 
     @staticmethod
-    def of(product: Correlation, *, least_pixels: int) -> "ResultBlocks":
-        """Blocks with enough pixels whose padded copy fits, if rows overlap by half at most."""
+    def of(
+        product: Correlation, *, least_pixels: int, entries_elements: int = _COPY_ELEMENTS
+    ) -> "ResultBlocks":
+        """Blocks with enough pixels whose padded copy fits, if rows overlap by half at most.
+
+        Args:
+            product: The product.
+            least_pixels: Pixels of a block at least, if there are so many.
+            entries_elements: Values of the padded copy of several entries, at most.
+        """
         size = product.phase_size
         origin, spans = zip(*map(product.source_span, range(SPATIAL_RANK)), strict=True)
         axis = outermost(size, product.source_size)
@@ -255,7 +263,7 @@ class ResultBlocks:
         batch = 1
         # Small images share a block until it has pixels enough for whole tiles.
         if row_blocks == 1:
-            fitting = _COPY_ELEMENTS // (per_row * (size[axis] + spans[axis]))
+            fitting = entries_elements // (per_row * (size[axis] + spans[axis]))
             batch = max(1, min(product.convolution.batch, fitting, -(-least_pixels // prod(size))))
         batches = -(-product.convolution.batch // batch)
         return ResultBlocks(

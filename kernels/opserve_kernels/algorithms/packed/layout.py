@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 from opserve_kernels.algorithms.correlation.layout import CorrelationStage
+from opserve_kernels.algorithms.host import LANES
 
+LAST_COLUMNS = 4 * LANES  # the last positions of a group at most that are two equal tiles
 DEPTH_BLOCK = 256  # products summed in registers at most, before they are added to the total
 
 

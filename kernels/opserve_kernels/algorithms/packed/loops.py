@@ -47,7 +47,7 @@ from opserve_kernels.algorithms.correlation.taps import (
     summed_channels,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
-from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, PackedStage
+from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, LAST_COLUMNS, PackedStage
 from opserve_kernels.algorithms.packed.panels import fill_panel, joined
 from opserve_kernels.algorithms.packed.weights import pack_weights, panel_place
 from opserve_kernels.convolution import WIDTH
@@ -137,6 +137,15 @@ def _multiply_tile(  # arrays and integers
 
 
 @compiled()
+def _tile_columns(stage: PackedStage, positions: int) -> int:
+    """Columns of the next tile of a row of positions."""
+    # The last four vectors are two tiles of two: a tile of one loads too much for its products.
+    # FLAT has no tile of two.
+    is_four = TILE_COLUMNS < positions <= LAST_COLUMNS and not stage.flat
+    return LAST_COLUMNS // 2 if is_four else TILE_COLUMNS
+
+
+@compiled()
 def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     stage: PackedStage,
     scratch: Floats,
@@ -167,15 +176,17 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     if stage.source_in_place:
         start += group * source_channels(product) * product.channel_pitch
         memory = source
-    # A tile of TILE_COLUMNS positions at a time: its panel has at most DEPTH_BLOCK rows.
-    for position in range(first, last, TILE_COLUMNS):
-        end = min(position + TILE_COLUMNS, last)
+    # A tile of positions at a time: its panel has at most DEPTH_BLOCK rows.
+    position = first
+    while position < last:
+        end = min(position + _tile_columns(stage, last - position), last)
         right = start + position
         if not stage.flat:
             right, tile = stage.panel, (position, end)
             fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
         numbers = (count, left, right, offsets, total + position - first, int(k > 0))
         _multiply_tile(stage, scratch, table, numbers, -(-(end - position) // LANES), pitch)
+        position = end
 
 
 @compiled()

@@ -14,7 +14,7 @@ from opserve_kernels.algorithms.correlation.plan import (
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, PackedStage
+from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, LAST_COLUMNS, PackedStage
 from opserve_kernels.convolution import SPATIAL_RANK, Triple
 from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
@@ -24,6 +24,8 @@ _LEAST_TILES = 3  # tiles whose totals are contiguous, at least
 _TOTAL_ELEMENTS = 1 << 17  # values of a group's totals, 512 KiB
 _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
 _BLOCK_PIXELS = 384  # pixels of a block at least, if there are so many
+_ENTRIES_ELEMENTS = 1 << 20  # values of a copy of several entries, 4 MiB: tiles read them in turn
+_CACHED_WEIGHTS = 1 << 20  # values of a group's weight, 4 MiB: larger ones come from the last cache
 
 
 def plan_packed(
@@ -51,13 +53,23 @@ def blocks_of(product: Correlation, algorithm: Algorithm) -> ResultBlocks:
     """
     # PACKED reads a plain source in place. FLAT tries blocks of one entry and larger ones.
     if algorithm is Algorithm.PACKED:
-        return ResultBlocks.in_place(product) or _copied(product, _BLOCK_PIXELS)
+        least = _BLOCK_PIXELS * _uses_of_weight(product)
+        return ResultBlocks.in_place(product) or _copied(product, least)
     found = (_copied(product, least) for least in (1, _BLOCK_PIXELS))
     return min(found, key=lambda blocks: blocks.count * -(-blocks.flat_positions // LANES))
 
 
+def _uses_of_weight(product: Correlation) -> int:
+    """How many times the usual positions use a weight's panel while it is in a nearer cache."""
+    # Measured with AVX-512, 512 channels of 3x3 taps at 7x7 positions of 16 entries: 1.09 times as
+    # fast. Smaller weights gain nothing, and lose where totals leave the second-level cache.
+    values = product.result_channels * product.source_channels * product.convolution.taps
+    return 2 if values > _CACHED_WEIGHTS else 1
+
+
 def _copied(product: Correlation, least_pixels: int) -> ResultBlocks:
-    return ResultBlocks.of(product, least_pixels=least_pixels).with_shared_padding(product)
+    blocks = ResultBlocks.of(product, least_pixels=least_pixels, entries_elements=_ENTRIES_ELEMENTS)
+    return blocks.with_shared_padding(product)
 
 
 def _describe(
@@ -135,7 +147,9 @@ class _Lines:
     @property
     def panel(self) -> int:
         """Values of a panel of pixels, whose last row ends with the last position."""
-        last_row = min(TILE_COLUMNS, self.lines * self.width)
+        positions = self.lines * self.width
+        are_two_tiles = TILE_COLUMNS < positions <= LAST_COLUMNS
+        last_row = LAST_COLUMNS // 2 if are_two_tiles else min(TILE_COLUMNS, positions)
         values = (min(DEPTH_BLOCK, self.depth) - 1) * TILE_COLUMNS + last_row
         return values if self.gathers else 0
 
@@ -148,7 +162,7 @@ class _Lines:
             inside, entries = (1, 1, blocks.batch * prod(blocks.rows)), 1
         grid = blocks.extent if algorithm is Algorithm.FLAT else inside
         rows = whole_rows(product.result_channels)
-        fitting = _TOTAL_ELEMENTS // (rows * product.result_phases)
+        fitting = _TOTAL_ELEMENTS * _uses_of_weight(product) // (rows * product.result_phases)
         most = max(_LEAST_TILES * TILE_COLUMNS, fitting // TILE_COLUMNS * TILE_COLUMNS)
         last_plane = (entries - 1) * grid[0] + inside[0] - 1
         all_lines = last_plane * grid[1] + inside[1]
