@@ -48,6 +48,7 @@ _CASES = {
     ),
     "rows that no tap reaches": Case(kernel=(1, 2, 2), padding=(0, 0, 0), stride=(1, 2, 4)),
     "groups": Case(groups=4, inputs=8, outputs=12, batch=2),
+    "whole panels": Case(groups=2, inputs=6, outputs=32, size=(1, 7, 7), batch=3),
     "depthwise": Case(groups=5, inputs=5, outputs=10),
     "1-D": Case(size=(1, 1, 300), kernel=(1, 1, 7), padding=(0, 0, 3), batch=2),
     "1-D, strided": Case(size=(1, 1, 90), kernel=(1, 1, 10), padding=(0, 0, 0), stride=(1, 1, 5)),
@@ -103,7 +104,7 @@ def test_it_meets_the_oracle(name: str, algorithm: Algorithm, product: Product) 
 
 
 @every_algorithm
-@pytest.mark.parametrize("name", ["many tiles", "3-D, strided", "groups"])
+@pytest.mark.parametrize("name", ["many tiles", "3-D, strided", "groups", "whole panels"])
 def test_slices_of_units_compute_the_same_bytes(
     name: str, algorithm: Algorithm, product: Product
 ) -> None:
@@ -118,7 +119,7 @@ def test_slices_of_units_compute_the_same_bytes(
 
 @every_algorithm
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
-@pytest.mark.parametrize("name", ["3x3", "dilated and strided", "3-D", "groups"])
+@pytest.mark.parametrize("name", ["3x3", "dilated and strided", "3-D", "groups", "whole panels"])
 def test_values_that_are_not_finite_reach_what_they_touch_only(
     name: str, special: float, algorithm: Algorithm, product: Product
 ) -> None:

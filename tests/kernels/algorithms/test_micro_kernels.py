@@ -43,6 +43,10 @@ _FLAT = {
     "careful": micro_kernels._generated_flat_skip_padding,
     "plain and careful": plain_kernels.multiply_flat_skip_padding,
 }
+_IN_PLACE = {
+    "generated": micro_kernels.multiply_in_place,
+    "careful": micro_kernels.multiply_in_place_skip_padding,
+}
 _DOTS = {
     "generated": micro_kernels._generated_dots,
     "plain": plain_kernels.add_dots,
@@ -96,6 +100,21 @@ def test_panels_are_multiplied(rows: int, kind: str) -> None:
         _PACKED[kind](memory, (depth, _LEFT, _RIGHT, _TOTAL, _PITCH, adds), rows, vectors)
 
         _assert_tile(memory, expected, rows, vectors, f"{vectors=}, {depth=}, {adds=}")
+
+
+@pytest.mark.parametrize("kind", list(_IN_PLACE))
+def test_left_may_lie_in_another_array(kind: str) -> None:
+    for vectors, depth, adds in _CALLS:
+        memory, pitch = _memory(), depth + 3
+        weight = _DRAWN[::-1].copy()
+        left = np.array([weight[5 + row * pitch :][:depth] for row in range(TILE_ROWS)])
+        right = memory[_RIGHT : _RIGHT + depth * TILE_COLUMNS].reshape(depth, -1)
+        expected = left.astype(np.float64) @ right.astype(np.float64) + adds * float(_UNTOUCHED)
+
+        numbers = (depth, 5, pitch, _RIGHT, _TOTAL, _PITCH, adds)
+        _IN_PLACE[kind](weight, memory, numbers, vectors)
+
+        _assert_tile(memory, expected, TILE_ROWS, vectors, f"{vectors=}, {depth=}, {adds=}")
 
 
 @every_kind

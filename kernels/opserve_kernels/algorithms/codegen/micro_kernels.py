@@ -1,4 +1,4 @@
-"""The micro-kernels: three functions that perform all multiplications.
+"""The micro-kernels: four functions that perform all multiplications.
 
 All operands and sums are in one float32 array, the workspace; `table` is the same memory as int32.
 Places and pitches count float32 values from its start.
@@ -6,6 +6,9 @@ Places and pitches count float32 values from its start.
     multiply_packed  (depth, left, right, total, pitch, adds), rows, vectors
         total[m, n] (= | +=) sum over k < depth of left[k, m] * right[k, n]
         left is a panel (depth, TILE_ROWS), right a panel (depth, TILE_COLUMNS), both contiguous.
+
+    multiply_in_place  weight, memory, (depth, left, left_pitch, right, total, pitch, adds), vectors
+        The same with TILE_ROWS rows, where left[k, m] is weight[left + m * left_pitch + k].
 
     multiply_flat    (depth, left, right, offsets, total, pitch, adds), rows, vectors
         The same, but row k of right starts at right + table[offsets + k], at any place: rows
@@ -22,7 +25,7 @@ and of total written (host.whole_rows returns the number in all). Row m of the f
 starts at total + m * pitch. `adds` is 0 or 1. Sums are taken in float32, with fused multiply-adds,
 in an order that depends only on the arguments.
 
-The first two have a variant, about half as fast, that skips the products of PADDING (-0.0) on the
+The first three have a variant, about half as fast, that skips the products of PADDING (-0.0) on the
 right. It serves weights with infinities or NaNs, whose product with a zero is no zero.
 """
 
@@ -30,7 +33,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen import plain_kernels
-from opserve_kernels.algorithms.codegen.tiles import dots_tile, flat_tile, packed_tile
+from opserve_kernels.algorithms.codegen.tiles import (
+    dots_tile,
+    flat_tile,
+    in_place_tile,
+    packed_tile,
+)
 from opserve_kernels.algorithms.codegen.vectors import Vectors
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, TILE_VECTORS, VARIANT
 from opserve_kernels.loops import compiled
@@ -44,6 +52,8 @@ __all__ = [
     "add_dots",
     "multiply_flat",
     "multiply_flat_skip_padding",
+    "multiply_in_place",
+    "multiply_in_place_skip_padding",
     "multiply_packed",
     "multiply_packed_skip_padding",
 ]
@@ -71,6 +81,10 @@ _packed_half_1 = packed_tile(_HALF, 1, width=LANES, pitches=_PITCHES)
 _packed_quarter_3 = packed_tile(_QUARTER, 3, width=LANES, pitches=_PITCHES)
 _packed_quarter_1 = packed_tile(_QUARTER, 1, width=LANES, pitches=_PITCHES)
 
+_in_place_3 = in_place_tile(TILE_ROWS, 3, width=LANES, pitch=TILE_COLUMNS)
+_in_place_2 = in_place_tile(TILE_ROWS, 2, width=LANES, pitch=TILE_COLUMNS)
+_in_place_1 = in_place_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_COLUMNS)
+
 _flat_3 = flat_tile(TILE_ROWS, 3, width=LANES, pitch=TILE_ROWS)
 _flat_1 = flat_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_ROWS)
 _flat_half_3 = flat_tile(_HALF, 3, width=LANES, pitch=TILE_ROWS)
@@ -88,6 +102,7 @@ _dots_quarter_1 = dots_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS)
 # One vector of columns is enough here: only calls with a weight that is not finite run these.
 _skip = Vectors.multiply_add_image
 _packed_skip = packed_tile(TILE_ROWS, 1, width=LANES, pitches=_PITCHES, add=_skip)
+_in_place_skip = in_place_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_COLUMNS, add=_skip)
 _packed_quarter_skip = packed_tile(_QUARTER, 1, width=LANES, pitches=_PITCHES, add=_skip)
 _flat_skip = flat_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_ROWS, add=_skip)
 _flat_quarter_skip = flat_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS, add=_skip)
@@ -122,6 +137,28 @@ def _generated_packed(memory: Floats, numbers: Six, rows: int, vectors: int) -> 
                 _packed_half_1(memory, later)
             else:
                 _packed_quarter_1(memory, later)
+
+
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 7), int64)")
+def multiply_in_place(weight: Floats, memory: Floats, numbers: Seven, vectors: int) -> None:
+    """As multiply_packed, with left in an array of its own; not for plain kernels."""
+    if vectors == TILE_VECTORS:
+        _in_place_3(weight, memory, numbers)
+    elif vectors == _TWO_VECTORS:
+        _in_place_2(weight, memory, numbers)
+    else:
+        _in_place_1(weight, memory, numbers)
+
+
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 7), int64)")
+def multiply_in_place_skip_padding(
+    weight: Floats, memory: Floats, numbers: Seven, vectors: int
+) -> None:
+    """The same without products of PADDING."""
+    depth, left, left_pitch, right, total, pitch, adds = numbers
+    for at in range(0, vectors * LANES, LANES):
+        later = (depth, left, left_pitch, right + at, total + at, pitch, adds)
+        _in_place_skip(weight, memory, later)
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 7), int64, int64)")

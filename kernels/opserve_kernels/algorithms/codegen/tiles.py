@@ -49,10 +49,39 @@ def packed_tile(
     def emit(builder: Value, memory: Value, numbers: Sequence[Value]) -> None:
         depth, left, right, total, pitch, adds = numbers
         tile = _Tile(builder, memory, (rows, vectors, width, pitches[0]), add)
-        sums = tile.sums(depth, left, lambda k: builder.add(right, _times(builder, k, pitches[1])))
-        tile.finish(sums, total, pitch, adds)
+        line = tile.line(right, pitches[1])
+        tile.finish(tile.sums(depth, tile.panel(left), line), total, pitch, adds)
 
     return function(emit)
+
+
+def in_place_tile(
+    rows: int, vectors: int, *, width: int, pitch: int, add: Adding = Vectors.multiply_add
+) -> Any:  # noqa: ANN401  # numba's
+    """(weight, memory), (depth, left, left_pitch, right, total, pitch, adds): as packed.
+
+    Row m of left is contiguous in another array, the weight, and starts at left + m * left_pitch.
+
+    Args:
+        rows: m.
+        vectors: n, in vectors.
+        width: Lanes of a vector.
+        pitch: Elements between two rows of right.
+        add: The sum of left * right and a total.
+    """
+
+    def emit(builder: Value, weight: Value, memory: Value, numbers: Sequence[Value]) -> None:
+        depth, left, left_pitch, right, total, total_pitch, adds = numbers
+        starts = [
+            ahead(builder, weight, builder.add(left, _times(builder, left_pitch, row)))
+            for row in range(rows)
+        ]
+        tile = _Tile(builder, memory, (rows, vectors, width, 0), add)
+        line = tile.line(right, pitch)
+        sums = tile.sums(depth, lambda k: [ahead(builder, row, k) for row in starts], line)
+        tile.finish(sums, total, total_pitch, adds)
+
+    return function_of_two(emit)
 
 
 def flat_tile(
@@ -77,7 +106,7 @@ def flat_tile(
             return builder.add(right, load_integer(builder, memory, builder.add(offsets, k)))
 
         tile = _Tile(builder, memory, (rows, vectors, width, pitch), add)
-        tile.finish(tile.sums(depth, left, line), total, total_pitch, adds)
+        tile.finish(tile.sums(depth, tile.panel(left), line), total, total_pitch, adds)
 
     return function(emit)
 
@@ -165,8 +194,26 @@ class _Tile:
         self._lanes = Vectors(builder, self._width)
         self._add = add
 
-    def sums(self, depth: Value, left: Value, line: Callable[[Value], Value]) -> list[Value]:
-        """The sums over k < depth, where row k of right starts at line(k)."""
+    def panel(self, left: Value) -> Callable[[Value], list[Value]]:
+        """The factors of each k, for `sums`, of a panel of left."""
+
+        def factors(k: Value) -> list[Value]:
+            start = self._builder.add(left, _times(self._builder, k, self._pitch))
+            return [self._at(start, row) for row in range(self._rows)]
+
+        return factors
+
+    def line(self, right: Value, pitch: int) -> Callable[[Value], Value]:
+        """The start of each row k of right, for `sums`, where rows are a pitch apart."""
+        return lambda k: self._builder.add(right, _times(self._builder, k, pitch))
+
+    def sums(
+        self,
+        depth: Value,
+        left: Callable[[Value], list[Value]],
+        line: Callable[[Value], Value],
+    ) -> list[Value]:
+        """The sums over k < depth, with factors left(k); row k of right starts at line(k)."""
 
         # Four steps between two branches: with AVX2 a tile of 4 rows x 24 columns, unrolled by
         # four, was measured at 97 % of the FMA peak.
@@ -176,15 +223,16 @@ class _Tile:
             return sums
 
         def once(k: Value, sums: Sequence[Value]) -> Sequence[Value]:
-            factors = self._builder.add(left, _times(self._builder, k, self._pitch))
-            return self._products(factors, line(k), sums)
+            return self._products(left(k), line(k), sums)
 
         zeros = [self._lanes.zero()] * (self._rows * self._vectors)
         k, sums = loop(self._builder, (integer(0), depth, _UNROLLED), zeros, several)
         _, sums = loop(self._builder, (k, depth, 1), sums, once)
         return sums
 
-    def _products(self, factors: Value, line: Value, sums: Sequence[Value]) -> list[Value]:
+    def _products(
+        self, factors: Sequence[Value], line: Value, sums: Sequence[Value]
+    ) -> list[Value]:
         # In registers: rows x vectors sums, the vectors of one row of right, and one factor of left
         # in all lanes. A row of right is loaded once for all rows of the tile, a factor once for
         # all vectors.
@@ -193,8 +241,8 @@ class _Tile:
             for vector in range(self._vectors)
         ]
         after: list[Value] = []
-        for row in range(self._rows):
-            factor = self._lanes.broadcast(self._at(factors, row))
+        for place in factors:
+            factor = self._lanes.broadcast(place)
             for column in columns:
                 after.append(self._add(self._lanes, factor, column, sums[len(after)]))
         return after

@@ -26,6 +26,8 @@ class PackedStage(NamedTuple):
         unit_steps: Steps of a unit.
         step_units: Units of a group.
         weight_in_place: Whether panels are filled from the weight in its tensor.
+        weight_pitch: Distance of two rows of a weight that is multiplied in its tensor, without
+            panels; 0 with panels.
         source_in_place: Whether the source is read in its tensor, without a padded copy.
         weights: Place of the weight's panels in the workspace.
         panel: Place of a panel of pixels.
@@ -44,6 +46,7 @@ class PackedStage(NamedTuple):
     unit_steps: int
     step_units: int
     weight_in_place: int
+    weight_pitch: int
     source_in_place: int
     weights: int
     panel: int

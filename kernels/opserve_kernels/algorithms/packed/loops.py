@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.codegen.micro_kernels import (
     multiply_flat,
     multiply_flat_skip_padding,
+    multiply_in_place,
+    multiply_in_place_skip_padding,
     multiply_packed,
     multiply_packed_skip_padding,
 )
@@ -102,8 +104,31 @@ def _multiply_pairs(  # arrays and integers
 
 
 @compiled()
-def _multiply_tile(  # arrays and integers
-    stage: PackedStage, scratch: Floats, table: Offsets, numbers: Six, vectors: int, pitch: int
+def _multiply_in_place(
+    stage: PackedStage, weight: Floats, scratch: Floats, numbers: Six, vectors: int
+) -> None:
+    """As _multiply_tile, with the weight in its tensor."""
+    count, left, right, _, total, adds = numbers
+    skips = scratch[stage.product.flags] != 0 and not stage.source_in_place
+    for _ in range(0, result_channels(stage.product), TILE_ROWS):
+        lying = (count, left, stage.weight_pitch, right, total, stage.total_pitch, adds)
+        if skips:
+            multiply_in_place_skip_padding(weight, scratch, lying, vectors)
+        else:
+            multiply_in_place(weight, scratch, lying, vectors)
+        left += TILE_ROWS * stage.weight_pitch
+        total += TILE_ROWS * stage.total_pitch
+
+
+@compiled()
+def _multiply_tile(  # noqa: PLR0913, PLR0917  # arrays and integers
+    stage: PackedStage,
+    weight: Floats,
+    scratch: Floats,
+    table: Offsets,
+    numbers: Six,
+    vectors: int,
+    pitch: int,
 ) -> None:
     """Multiplies all channels of a tile; numbers are the first panel's, others a pitch apart."""
     product = stage.product
@@ -111,6 +136,9 @@ def _multiply_tile(  # arrays and integers
     flagged, flat = scratch[product.flags] != 0, stage.flat
     if product.pairs:
         _multiply_pairs(stage, scratch, table, numbers, vectors, pitch)
+        return
+    if stage.weight_pitch:
+        _multiply_in_place(stage, weight, scratch, numbers, vectors)
         return
     # Padding times a weight that is not finite would be NaN. Weights are checked panel by panel,
     # and only if the flag says that some weight of the call is not finite.
@@ -137,6 +165,15 @@ def _multiply_tile(  # arrays and integers
 
 
 @compiled()
+def _left_place(stage: PackedStage, table: Offsets, group: int, phase: int, k: int) -> int:
+    """Place of the first factor of a step: in a panel, or in the weight's tensor."""
+    if stage.weight_pitch:
+        row = group * result_channels(stage.product)
+        return int(stage.product.weight_layout.offset + row * stage.weight_pitch + k)
+    return panel_place(stage, table, group, phase, 0) + k * TILE_ROWS
+
+
+@compiled()
 def _tile_columns(stage: PackedStage, positions: int) -> int:
     """Columns of the next tile of a row of positions."""
     # The last four vectors are two tiles of two: a tile of one loads too much for its products.
@@ -151,6 +188,7 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     scratch: Floats,
     table: Offsets,
     source: Floats,
+    weight: Floats,
     group: int,
     step: tuple[int, int],
     rows: Triple,
@@ -168,7 +206,7 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
         fill(scratch, total, stage.phase_total, np.float32(0))
         return
     count, offsets = min(DEPTH_BLOCK, depth - k), offsets_place(product, table, phase) + k
-    left = panel_place(stage, table, group, phase, 0) + k * TILE_ROWS
+    left = _left_place(stage, table, group, phase, k)
     extent, rows = joined(extent_of(product), rows)
     # Panels of pairs fill half of their places.
     pitch = depth // summed_channels(product) * source_channels(product) * TILE_ROWS
@@ -185,7 +223,8 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
             right, tile = stage.panel, (position, end)
             fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
         numbers = (count, left, right, offsets, total + position - first, int(k > 0))
-        _multiply_tile(stage, scratch, table, numbers, -(-(end - position) // LANES), pitch)
+        vectors = -(-(end - position) // LANES)
+        _multiply_tile(stage, weight, scratch, table, numbers, vectors, pitch)
         position = end
 
 
@@ -412,6 +451,7 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
     scratch: Floats,
     table: Offsets,
     source: Floats,
+    weight: Floats,
     floats: Floats,
     halves: Halves,
     number: int,
@@ -430,7 +470,7 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
         # then.
         phase, k = _step_of(stage, table, step)
         if phase >= 0:
-            _add_step(stage, scratch, table, source, group, (phase, k), rows, positions)
+            _add_step(stage, scratch, table, source, weight, group, (phase, k), rows, positions)
     if unit % stage.step_units == stage.step_units - 1:
         block = (group, entry, row)
         if stage.bias != NO_BIAS:
@@ -476,4 +516,4 @@ def run_packed(  # noqa: PLR0913, PLR0917  # arrays and integers
                 pair_source(product, scratch)
         else:
             number, inside = block // block_units, block % block_units - 1
-            _run_steps(stage, scratch, table, source, result, result_halves, number, inside)
+            _run_steps(stage, scratch, table, source, weight, result, result_halves, number, inside)

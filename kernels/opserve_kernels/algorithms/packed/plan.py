@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import product as cartesian
 from math import prod
 
+from opserve_kernels.algorithms.correlation.layout import GATHER
 from opserve_kernels.algorithms.correlation.plan import (
     Correlation,
     ResultBlocks,
@@ -12,7 +13,7 @@ from opserve_kernels.algorithms.correlation.plan import (
     source_line,
     steps_of,
 )
-from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, whole_rows
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, VARIANT, whole_rows
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, LAST_COLUMNS, PackedStage
 from opserve_kernels.convolution import SPATIAL_RANK, Triple
@@ -76,7 +77,6 @@ def _describe(
     product: Correlation, blocks: ResultBlocks, lines: "_Lines", workspace: Workspace
 ) -> PackedStage:
     channels, taps = product.source_channels, product.convolution.taps
-    panels = -(-product.result_channels // TILE_ROWS)
     copy = channels * product.source_phases * blocks.batch * prod(blocks.extent)
     source = product.source.offset
     if blocks.channel_step == 0:
@@ -85,9 +85,7 @@ def _describe(
     flags = product.flag if product.pairs else workspace.reserve(1)
     table = workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps)
     return PackedStage(
-        weights=workspace.reserve(
-            product.convolution.groups * panels * TILE_ROWS * channels * taps
-        ),
+        weights=workspace.reserve(_weights(product, lines)),
         product=describe(
             product,
             blocks,
@@ -109,8 +107,27 @@ def _describe(
         unit_steps=lines.unit_steps,
         step_units=lines.step_units,
         weight_in_place=reads_weight_in_place(product),
+        weight_pitch=_weight_pitch(product, lines),
         source_in_place=blocks.channel_step > 0,
     )
+
+
+def _weight_pitch(product: Correlation, lines: "_Lines") -> int:
+    """Distance of two rows of a weight that is multiplied where it lies; 0 for one in panels."""
+    # Factors of a row of sums are adjacent there: measured as fast as panels, which take up to
+    # 12 % of a call to fill.
+    adjacent = product.direction == GATHER and reads_weight_in_place(product)
+    row = product.source_channels * product.convolution.taps
+    return row if adjacent and lines.gathers and not VARIANT.plain else 0
+
+
+def _weights(product: Correlation, lines: "_Lines") -> int:
+    """Values of the weight's panels."""
+    if _weight_pitch(product, lines):
+        return 0
+    channels = -(-product.result_channels // TILE_ROWS) * TILE_ROWS
+    taps = product.source_channels * product.convolution.taps
+    return product.convolution.groups * channels * taps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

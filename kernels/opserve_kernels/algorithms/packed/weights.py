@@ -190,8 +190,12 @@ def pack_weights(
         _load_rows(stage, scratch, floats, halves, first, rows, lines)
     # Checked here, where the values are in the cache; the flag only matters beside padding.
     values = memory[lines : lines + (rows - 1) * pitch + length]
+    if stage.weight_pitch and stage.source_in_place:
+        return
     if not (suit_pairs(values) if product.pairs else are_finite(values)):
         scratch[product.flags] = np.float32(1)
+    if stage.weight_pitch:
+        return
     if product.direction == GATHER:
         panel = panel_place(stage, table, group, 0, row // TILE_ROWS)
         _interleave(memory, scratch, (lines, pitch, panel, length))
