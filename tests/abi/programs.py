@@ -5,11 +5,11 @@ import subprocess
 from pathlib import Path
 
 
-def compiled(source: Path, library: Path, folder: Path, *flags: str) -> Path:
+def compiled(source: Path, library: Path, folder: Path, *flags: str, compiler: str = "g++") -> Path:
     """Compiles a program as the vendor's scripts do, with warnings as errors."""
     program = folder / source.stem
     libraries = ("-lopapi_nn", "-lopapi_math", "-lascendcl", "-lnnopbase")
-    words = ["g++", "-std=c++17", "-Wall", "-Werror", f"{source}", "-o", f"{program}", *flags]
+    words = [compiler, "-std=c++17", "-Wall", "-Werror", f"{source}", "-o", f"{program}", *flags]
     folders = (f"-I{library}/include", f"-I{library}/include/aclnnop", f"-L{library}/lib")
     subprocess.run([*words, *folders, *libraries], check=True)
     return program

@@ -50,7 +50,8 @@ void split_authority(Endpoint& endpoint)
     const size_t bracket = text.find(']');
     const size_t colon = text.find(':', bracket == std::string::npos ? 0 : bracket);
     endpoint.host = text.substr(0, colon);
-    endpoint.port = colon == std::string::npos ? (endpoint.secure ? "443" : "80") : text.substr(colon + 1);
+    const char* usual = endpoint.secure ? "443" : "80";
+    endpoint.port = colon == std::string::npos ? usual : text.substr(colon + 1);
     if (bracket != std::string::npos) endpoint.host = text.substr(1, bracket - 1);  // IPv6
     if (endpoint.host.empty()) refuse("OPSERVE_ADDRESS names no host: set it to http://HOST:PORT");
 }
@@ -82,7 +83,9 @@ public:
         Answer answer;
         answer.status = std::atoi(head_.c_str() + std::strlen("HTTP/1.1 "));
         const std::string length = header("content-length");
-        if (length.empty()) throw Failure(ACL_ERROR_RT_SOCKET_CLOSE, "an answer has no Content-Length");
+        if (length.empty()) {
+            throw Failure(ACL_ERROR_RT_SOCKET_CLOSE, "an answer has no Content-Length");
+        }
         size_t size = std::strtoull(length.c_str(), nullptr, 10);
         char* into = static_cast<char*>(request.into);
         if (into == nullptr || answer.status >= FIRST_ERROR_STATUS) {
@@ -118,7 +121,8 @@ private:
 
     std::string header(const char* name) const
     {
-        for (size_t at = head_.find("\r\n"); at + 2 < head_.size(); at = head_.find("\r\n", at + 2)) {
+        size_t at = head_.find("\r\n");
+        for (; at + 2 < head_.size(); at = head_.find("\r\n", at + 2)) {
             const char* line = head_.c_str() + at + 2;
             const size_t length = std::strlen(name);
             if (strncasecmp(line, name, length) != 0 || line[length] != ':') continue;

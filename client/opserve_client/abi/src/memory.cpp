@@ -13,11 +13,16 @@
 namespace opserve {
 namespace {
 
+// An emulator of another processor needs memory for every reserved page, and the sanitizer of
+// threads has few addresses.
+#ifndef OPSERVE_SPAN_BITS
 #ifdef __SANITIZE_THREAD__
-constexpr uint64_t SPAN = 1ULL << 36;  // the sanitizer has few addresses
+#define OPSERVE_SPAN_BITS 36
 #else
-constexpr uint64_t SPAN = 1ULL << 44;
+#define OPSERVE_SPAN_BITS 44
 #endif
+#endif
+constexpr uint64_t SPAN = 1ULL << OPSERVE_SPAN_BITS;
 constexpr uint64_t SMALLEST_SPAN = 1ULL << 30;
 constexpr uint64_t PAGE = 4096;
 constexpr uint64_t SMALL = 1 << 16;  // bytes that a command carries

@@ -65,7 +65,8 @@ ContextPointer context_of(Process& mine, const void* handle)
 
 void set_level(const Context& context, int64_t level)
 {
-    context.run(command::SET_DETERMINISTIC_LEVEL, Message().number(2, static_cast<uint64_t>(level) + 1));
+    const uint64_t value = static_cast<uint64_t>(level) + 1;
+    context.run(command::SET_DETERMINISTIC_LEVEL, Message().number(2, value));
 }
 
 void check_option(aclSysParamOpt option, int64_t value)

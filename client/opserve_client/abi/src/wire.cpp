@@ -147,11 +147,14 @@ Field field_of(std::string_view message, int number)
 std::string json_string(std::string_view text, std::string_view key, size_t from)
 {
     const std::string quoted = '"' + std::string(key) + '"';
-    for (size_t at = text.find(quoted, from); at != std::string::npos; at = text.find(quoted, at + 1)) {
+    size_t at = text.find(quoted, from);
+    for (; at != std::string::npos; at = text.find(quoted, at + 1)) {
         const size_t colon = text.find_first_not_of(" \t\r\n", at + quoted.size());
         if (colon == std::string::npos || text[colon] != ':') continue;  // a value, not a key
         const size_t start = text.find_first_not_of(" \t\r\n", colon + 1);
-        if (start != std::string::npos && text[start] == '"') return unescaped(text.substr(start + 1));
+        if (start != std::string::npos && text[start] == '"') {
+            return unescaped(text.substr(start + 1));
+        }
     }
     return {};
 }
