@@ -44,7 +44,7 @@ def _is_judged(case: Case) -> bool:
 def test_pytorch_computes_every_aclnn_operator(operator: str) -> None:
     found = outcomes("torch_cpu", operator)
 
-    assert len(found) > 1
+    assert found
     assert not any(found.values()), found
 
 
@@ -53,5 +53,5 @@ def test_pytorch_computes_every_aclnn_operator(operator: str) -> None:
 def test_onnx_runtime_computes_convolutions_and_folds(operator: str) -> None:
     found = outcomes("onnx_runtime", operator)
 
-    assert len(found) > 1
+    assert found
     assert not any(found.values()), found
