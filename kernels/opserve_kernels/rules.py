@@ -95,9 +95,12 @@ def supported_elsewhere(what: str, profiles: Iterable[str]) -> str:
 def check_length(parameter: str, values: Sequence[int], *, allowed: int) -> None:
     """Rejects a row of integers of another length (161002)."""
     if len(values) != allowed:
-        raise invalid_argument(
-            parameter, given=f"{len(values)} values {list(values)}", allowed=f"{allowed} values"
-        )
+        given = f"{_values(len(values))} {list(values)}"
+        raise invalid_argument(parameter, given=given, allowed=_values(allowed))
+
+
+def _values(count: int) -> str:
+    return "1 value" if count == 1 else f"{count} values"
 
 
 def check_range(

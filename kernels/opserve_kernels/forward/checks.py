@@ -1,10 +1,12 @@
-"""Rules that forward convolutions share (161002); the operators call them in their own order."""
+"""Rules that forward convolutions share; the operators call them in their own order."""
 
 from collections.abc import Mapping, Sequence
 
+from opserve_kernels.bounds import Bound
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.forward.call import Call
 from opserve_kernels.forward.sizes import Row
+from opserve_kernels.page_rules import PageRules
 from opserve_kernels.rules import check_range
 from opserve_kernels.tensor import DataType, Format, Tensor
 
@@ -38,14 +40,21 @@ def check_bias_size(call: Call) -> None:
 
 
 def check_steps(call: Call) -> None:
-    """Taps and steps must be positive, and padding not negative."""
+    """Taps and steps must be positive, and padding not negative unless the call is empty."""
     if 0 in call.weight.shape[2:]:
         raise invalid_argument(
             "weight", given=f"shape {list(call.weight.shape)}", allowed="spatial sizes >= 1"
         )
     check_range("stride", call.steps.stride, least=1)
     check_range("dilation", call.steps.dilation, least=1)
-    # The source compares no padding with 0; a negative one fails later with a runtime error.
+    # The source compares no padding with 0; a negative one fails when a call that is not empty is
+    # planned.
+    if not call.is_empty:
+        check_padding(call)
+
+
+def check_padding(call: Call) -> None:
+    """Padding must not be negative."""
     check_range("padding", call.steps.padding, least=0)
 
 
@@ -71,10 +80,11 @@ def check_output(call: Call) -> None:
     """The output must have the shape that follows, and be empty if input or weight is."""
     sizes = _truncated_sizes(call)
     if call.output.shape != sizes:
+        allowed = f"shape {list(sizes)}, which the other arguments give"
+        if min(sizes) < 0:
+            allowed = f"no shape, because the other arguments give sizes {list(sizes)}"
         raise invalid_argument(
-            call.output_name,
-            given=f"shape {list(call.output.shape)}",
-            allowed=f"shape {list(sizes)}, which the other arguments give",
+            call.output_name, given=f"shape {list(call.output.shape)}", allowed=allowed
         )
     # The source computes nothing then, and a bias alone would be missing in the output.
     if call.is_empty and call.output.element_count:
@@ -83,6 +93,40 @@ def check_output(call: Call) -> None:
             given=f"shape {list(call.output.shape)}",
             allowed=f"an empty tensor where {call.input_name} or weight is empty",
         )
+
+
+def check_has_elements(name: str, tensor: Tensor) -> None:
+    """A tensor must have no size of 0."""
+    if tensor.element_count == 0:
+        raise invalid_argument(
+            name, given=f"shape {list(tensor.shape)}", allowed="sizes of at least 1"
+        )
+
+
+def check_bounds(
+    call: Call, profile: str, bounds: Sequence[Bound], able: Sequence[str], page: PageRules
+) -> None:
+    """Rejects a call beyond a limit, or notes a warning.
+
+    Args:
+        call: The call.
+        profile: Profile of the device.
+        bounds: Limits of the operator.
+        able: Profiles of the operator.
+        page: Treats broken rules that only the page states as errors or warnings.
+    """
+    rank, transposed = call.input.rank, call.steps.transposed
+    binding = [bound for bound in bounds if bound.binds(rank, profile, transposed=transposed)]
+    # The source tiles neither an empty call nor a product of matrices.
+    if not (call.is_empty or call.is_matrix_product):
+        for bound in binding:
+            if bound.is_of_cube:
+                bound.check(_argument(call, bound), profile, rank=rank, able=able)
+    # Limits of the page alone come last.
+    for bound in binding:
+        if not bound.is_of_cube:
+            with page.rule(bound.words):
+                bound.check(_argument(call, bound), profile, rank=rank, able=able)
 
 
 def check_same_dtype(name: str, tensor: Tensor, other: str, operand: Tensor) -> None:
@@ -118,6 +162,15 @@ def check_kind_of_dtype(call: Call, kind: int, dtype: DataType) -> None:
             given=f"{kind} for a computation in {dtype}",
             allowed=f"any other value for {dtype}",
         )
+
+
+def _argument(call: Call, bound: Bound) -> Tensor | tuple[int, ...] | int | None:
+    """The argument that a limit binds."""
+    name = "input" if bound.limit.parameter == call.input_name else bound.limit.parameter
+    given: Tensor | tuple[int, ...] | int | None = getattr(
+        call if hasattr(call, name) else call.steps, name
+    )
+    return given
 
 
 def _truncated_sizes(call: Call) -> Row:

@@ -101,6 +101,9 @@ CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = (
         for name in ("ascend910", "ascend310p", "ascend310b")
     ),
     _warned("format is not ND", "bias", tagged(_PLAIN, "", "bias", Format.NCHW)),
+    _warned(f"no channels {_A2}", "self", filters("", (2, 0, 7, 6), **_HALF)),
+    _warned(f"a size is 0 {_A2}", "weight", filters("", (2, 0, 7, 6), **_HALF)),
+    _warned(f"2 with BF16 {_A2}", "cube_math_type", filters("", cube_math_type=2, dtype=BF16)),
     _warned(f"H or W is not below that of self {_A2}", "weight", filters("", kernel=(7, 2))),
     _warned(f"4 {_ALL}", "cube_math_type", filters("", cube_math_type=4, **_HALF)),
     _warned(

@@ -105,7 +105,11 @@ CONTRADICTED_SAMPLES: tuple[ErrorSample, ...] = (
         f"dtype is not that of self {_ON_PRODUCTS}", "bias", times("", dtypes=(FLOAT16, FLOAT))
     ),
     _warned("format is not ND", "bias", tagged(_PLAIN, "", "bias", Format.NCL)),
-    _warned("above 255 on ascend910b", "pad", times("", pad=256)),
+    _warned("not in [0, 255] on ascend910b", "pad", times("", pad=256)),
+    _warned("0 with FLOAT on ascend910b", "cube_math_type", times("")),
+    _warned(
+        "2 with BF16 on ascend910b", "cube_math_type", times("", dtypes=_BFLOAT, cube_math_type=2)
+    ),
     _warned(f"4 {_ON_PRODUCTS}", "cube_math_type", times("", cube_math_type=4)),
 )
 """Calls that break a rule of the page, which is a warning by default."""

@@ -21,6 +21,7 @@ _IMAGE, _WEIGHT = (2, 4, 6, 7), (6, 4, 3, 2)
 _ON_A2_AND_310B = "on ascend910b and ascend310b"
 _HALF: dict[str, Any] = {"dtypes": (FLOAT16,) * 4}
 _T: dict[str, Any] = {"transposed": True, **_HALF}
+_ON_310P: dict[str, Any] = {"profile": "ascend310p"}
 
 
 def errors() -> tuple[ErrorSample, ...]:
@@ -66,10 +67,29 @@ def _warned() -> Mapping[tuple[str, str], Sample]:
         ("cube_math_type", f"4 {others} and ascend310b"): layer(
             "", _IMAGE, _WEIGHT, cube_math_type=4, **_HALF
         ),
-        ("input", "dtype is FLOAT in 3-D, transposed is false, on ascend310p"): layer(
-            "", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2), cube_math_type=1, profile="ascend310p"
+        ("padding", f"a negative value, a tensor is empty {others} and ascend310b"): layer(
+            "", (0, 4, 6, 7), _WEIGHT, padding=(0, -1), **_HALF
+        ),
+        ("weight", "a size is 0, transposed is true on ascend910b"): layer(
+            "", (2, 4, 4, 5), (4, 0, 3, 2), **_T
+        ),
+        ("cube_math_type", "3 with FLOAT16 on ascend310p"): layer(
+            "", _IMAGE, _WEIGHT, cube_math_type=3, **_HALF, **_ON_310P
+        ),
+        ("bias", "dtype is BF16 on ascend310p"): layer(
+            "", _IMAGE, _WEIGHT, dtypes=(FLOAT16, FLOAT16, BF16, FLOAT16), **_ON_310P
+        ),
+        ("transposed", "true in 3-D on ascend310p"): layer(
+            "", (2, 4, 4, 5, 6), (4, 6, 2, 3, 2), **_T, **_ON_310P
         ),
     }
+    for place, name in enumerate(("input", "weight", "bias", "output")):
+        dtypes = [FLOAT16] * 4
+        dtypes[place] = FLOAT
+        rule = "dtype is not FLOAT16 in 3-D, transposed is false, on ascend310p"
+        found[name, rule] = layer(
+            "", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2), dtypes=dtypes, cube_math_type=1, **_ON_310P
+        )
     for names in (("input", "output"), ("weight",)):
         last = channels_last(volume, "", *names)
         found |= {(name, f"format is NDHWC, {others}"): last for name in names}
@@ -83,6 +103,10 @@ def _beyond() -> Iterator[tuple[tuple[str, str], Sample]]:
         if not bound.is_of_cube:
             assert limit.most is not None
             call = at_limit(bound, bound.ranks[0], limit.most + 1)
-            case = replace(call.case(), profile=limit.profiles[0])
+            # The cube of Atlas A2 rejects most of them first.
+            profiles = limit.profiles
+            inference = _ON_310P["profile"]
+            profile = inference if inference in profiles else profiles[0]
+            case = replace(call.case(), profile=profile)
             key = limit.parameter, bound.rule.broken
             yield key, sample_of(case, Convolution, limit.parameter)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from opserve_kernels.aclnn_rules import contradicted, invalid, null, on_page, unlisted
-from opserve_kernels.forward.bounds import Bound
+from opserve_kernels.bounds import Bound, bound
 from opserve_kernels.forward.sizes import RANK_2D
 from opserve_kernels.operator import DocumentedRules, Limit, Rule, RuleOrigin, Support
 from opserve_kernels.tensor import DataType
@@ -35,9 +35,7 @@ _ALL, _CHANNELS, _SPATIAL = slice(None), slice(1, 2), slice(2, None)
 def _bound(
     parameter: str, allowed: tuple[int, int], where: str, sentence: str, values: slice
 ) -> Bound:
-    least, most = allowed
-    limit = Limit(parameter=parameter, where=where, least=least, most=most, profiles=(_A2,))
-    return Bound(limit=limit, ranks=(RANK_2D,), values=values, sentence=sentence)
+    return bound(parameter, allowed, where, _A2, ranks=(RANK_2D,), values=values, sentence=sentence)
 
 
 _SIZES = "各个维度的大小应该小于等于1000000"
@@ -52,7 +50,7 @@ BOUNDS: tuple[Bound, ...] = (
     _bound("dilation", (1, 255), "", "dilation [1,255]", _ALL),
 )
 CUBE_MATH_TYPES = Limit(parameter="cube_math_type", least=0, most=4)
-LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(bound.limit for bound in BOUNDS))
+LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(one.limit for one in BOUNDS))
 
 _TENSORS = ("self", "weight", "out")
 _STEPS = ("stride", "padding", "dilation")
@@ -76,7 +74,7 @@ RULES: tuple[Rule, ...] = (
     invalid("weight", "a spatial size is 0", origin=_SOURCE),
     invalid("stride", "a value below 1"),
     invalid("dilation", "a value below 1"),
-    invalid("padding", "a negative value"),
+    invalid("padding", "a negative value, no tensor is empty"),
     invalid("self", "smaller than the dilated kernel"),
     invalid("weight", "dimension 1 is above 1"),
     invalid("weight", "dimension 0 is not a multiple of the channels of self"),
@@ -88,7 +86,10 @@ RULES: tuple[Rule, ...] = (
     invalid("kernel_size", "not weight's dimensions 2 and 3"),
     *(unlisted(profile, "Atlas A2、A3 以外的产品 不支持") for profile in SOURCE_ONLY_PROFILES),
     contradicted("bias", "format is not ND", "bias 数据格式 ND"),
+    on_page("self", "no channels", "self C >= 1", _A2),
+    on_page("weight", "a size is 0", "weight 所有维度 >= 1", _A2),
+    on_page("cube_math_type", "2 with BF16", "cubeMathType 2: BFLOAT16 不支持", _A2),
     on_page("weight", "H or W is not below that of self", "weight H、W 小于 self H、W", _A2),
     on_page("cube_math_type", "4", "cubeMathType 0、1、2、3", *PRODUCTS),
-    *(bound.rule for bound in BOUNDS),
+    *(one.rule for one in BOUNDS),
 )

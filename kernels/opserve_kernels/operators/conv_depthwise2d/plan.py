@@ -1,15 +1,17 @@
 """Phase one of aclnnConvDepthwise2d: the rules in the vendor's order, then a product in groups."""
 
 from opserve_kernels.aclnn_rules import UNLISTED
-from opserve_kernels.cube_math import USE_FP32_ADD, check_cube_math_type
+from opserve_kernels.cube_math import USE_FP16, USE_FP32_ADD, check_cube_math_type
 from opserve_kernels.errors import invalid_argument
-from opserve_kernels.forward.bounds import check_bounds
 from opserve_kernels.forward.call import Call
 from opserve_kernels.forward.checks import (
     check_bias_format,
     check_bias_size,
+    check_bounds,
     check_format,
+    check_has_elements,
     check_kernel_fits,
+    check_kind_of_dtype,
     check_output,
     check_rank,
     check_same_dtype,
@@ -149,11 +151,24 @@ def _check_page(call: Call, profile: str, page: PageRules) -> None:
             check_page_profile(profile, only, SUPPORT)
     with page.rule("format is not ND"):
         check_bias_format(call)
+    with page.rule("no channels"):
+        _check_page_channels(call)
+    with page.rule("a size is 0"):
+        check_has_elements("weight", call.weight)
+    with page.rule("2 with BF16"):
+        check_kind_of_dtype(call, USE_FP16, DataType.BF16)
     with page.rule("H or W is not below that of self"):
         _check_page_sizes(call)
     with page.rule("4"):
         if call.cube_math_type == USE_FP32_ADD:
             raise invalid_argument("cube_math_type", given=USE_FP32_ADD, allowed="0, 1, 2 or 3")
+
+
+def _check_page_channels(call: Call) -> None:
+    if call.input.shape[1] == 0:
+        raise invalid_argument(
+            "self", given=f"shape {list(call.input.shape)}", allowed="at least 1 channel"
+        )
 
 
 def _check_page_sizes(call: Call) -> None:

@@ -46,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     *(invalid(parameter, "format is not ND or NCL") for parameter in _IMAGES),
     invalid("bias", "size is not weight's dimension 2"),
     invalid("weight", "no taps", origin=_SOURCE),
-    invalid("pad", "negative"),
+    invalid("pad", "negative, no tensor is empty"),
     invalid("weight", "more taps than times and one pad", *PRODUCTS, origin=_SOURCE),
     invalid("weight", "more taps than the padded input has times"),
     invalid("weight", "dimension 1 is not the channels of self"),
@@ -56,6 +56,9 @@ RULES: tuple[Rule, ...] = (
     *(unlisted(profile, "Atlas A2、A3 以外的产品 不支持") for profile in SOURCE_ONLY_PROFILES),
     contradicted("bias", "dtype is not that of self", "self、weight、bias 数据类型一致", *PRODUCTS),
     on_page("bias", "format is not ND", "bias 数据格式 ND"),
-    on_page("pad", f"above {PAD.most}", "pad [0,255]", *PAD.profiles),
+    on_page("pad", f"not in [{PAD.least}, {PAD.most}]", "pad [0,255]", *PAD.profiles),
+    # The plugin for PyTorch passes 0 where HF32 is off.
+    contradicted("cube_math_type", "0 with FLOAT", "cubeMathType 0: FLOAT 暂不支持", *PAD.profiles),
+    on_page("cube_math_type", "2 with BF16", "cubeMathType 2: BFLOAT16 不支持", *PAD.profiles),
     on_page("cube_math_type", "4", "cubeMathType 0、1、2、3", *PRODUCTS),
 )

@@ -1,13 +1,14 @@
 """Phase one of aclnnConvTbc: the rules in the vendor's order, then a 1-D product of other axes."""
 
 from opserve_kernels.aclnn_rules import UNLISTED
-from opserve_kernels.cube_math import USE_FP32_ADD, check_cube_math_type
+from opserve_kernels.cube_math import KEEP_DTYPE, USE_FP16, USE_FP32_ADD, check_cube_math_type
 from opserve_kernels.errors import InvalidArgument, invalid_argument
 from opserve_kernels.forward.call import Call
 from opserve_kernels.forward.checks import (
     check_bias_dtype,
     check_bias_format,
     check_format,
+    check_kind_of_dtype,
     check_rank,
     check_same_dtype,
 )
@@ -104,7 +105,9 @@ def _check_shapes(given: dict[str, Tensor], call: Call, pad: int, *, is_product:
         raise _wrong_shape("bias", given, f"shape {[outputs]}, weight's dimension 2")
     if taps == 0:
         raise _wrong_shape("weight", given, "at least 1 tap in dimension 0")
-    check_range("pad", pad, least=PAD.least)
+    # The source compares it with 0 only when it plans a call that is not empty.
+    if not call.is_empty:
+        check_range("pad", pad, least=PAD.least)
     # The source counts the padding once here: it rejects some calls whose out exists.
     if is_product and call.input.element_count and times + pad < taps:
         raise _wrong_shape("weight", given, f"at most {times + pad} taps in dimension 0")
@@ -132,8 +135,12 @@ def _check_page(call: Call, profile: str, page: PageRules) -> None:
         check_bias_dtype(call)
     with page.rule("format is not ND"):
         check_bias_format(call)
-    with page.rule(f"above {PAD.most}"):
+    with page.rule(f"not in [{PAD.least}, {PAD.most}]"):
         check_range("pad", call.steps.padding[0], least=PAD.least, most=PAD.most)
+    with page.rule("0 with FLOAT"):
+        check_kind_of_dtype(call, KEEP_DTYPE, DataType.FLOAT)
+    with page.rule("2 with BF16"):
+        check_kind_of_dtype(call, USE_FP16, DataType.BF16)
     with page.rule("4"):
         if call.cube_math_type == USE_FP32_ADD:
             raise invalid_argument("cube_math_type", given=USE_FP32_ADD, allowed="0, 1, 2 or 3")

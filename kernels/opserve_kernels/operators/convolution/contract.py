@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from opserve_kernels.forward.bounds import Bound
+from opserve_kernels.bounds import Bound, bound
 from opserve_kernels.forward.sizes import RANK_1D, RANK_2D, RANK_3D
 from opserve_kernels.operator import DocumentedRules, Limit, Support
 from opserve_kernels.tensor import DataType
@@ -36,36 +36,11 @@ _KERNEL_3D = 511
 _SIZES = "各个维度的大小应该小于等于1000000"
 
 
-def _bound(  # noqa: PLR0913  # the members of a limit
-    parameter: str,
-    allowed: tuple[int, int],
-    where: str,
-    *profiles: str,
-    ranks: tuple[int, ...] = _ALL_RANKS,
-    values: slice = slice(None),
-    transposed: bool | None = None,
-    sentence: str = "",
-    is_of_cube: bool = False,
-) -> Bound:
-    least, most = allowed
-    kinds = {None: "", True: "transposed is true", False: "transposed is false"}
-    scope = ", ".join(part for part in (where, kinds[transposed]) if part)
-    limit = Limit(parameter=parameter, where=scope, least=least, most=most, profiles=profiles)
-    return Bound(
-        limit=limit,
-        ranks=ranks,
-        values=values,
-        transposed=transposed,
-        sentence=sentence,
-        is_of_cube=is_of_cube,
-    )
-
-
 def _cube(
     parameter: str, allowed: tuple[int, int], where: str, values: slice, sentence: str = ""
 ) -> Bound:
     """A limit of 3-D calls that are not transposed, on A2."""
-    return _bound(
+    return bound(
         parameter,
         allowed,
         where,
@@ -79,11 +54,18 @@ def _cube(
 
 
 _IN_H_W, _IN_D = "H and W in 3-D", "D in 3-D"
+_STEPS_3D = (
+    ("stride", (1, _STRIDE), False, "3d: strideH、strideW [1,63]"),
+    ("padding", (0, _PADDING), None, "3d: paddingH、paddingW [0,255]"),
+    ("dilation", (1, _DILATION), False, "3d正向: dilationH、dilationW [1,255]"),
+)
+_KERNEL_SENTENCE = "3d正向: weight H、W [1,511]"
 BOUNDS: tuple[Bound, ...] = (
-    _cube("stride", (1, _STRIDE), _IN_H_W, _H_W, "strideH、strideW [1,63]"),
-    _cube("padding", (0, _PADDING), _IN_H_W, _H_W, "paddingH、paddingW [0,255]"),
-    _cube("dilation", (1, _DILATION), _IN_H_W, _H_W, "dilationH、dilationW [1,255]"),
-    _cube("weight", (1, _KERNEL_3D), _IN_H_W, _H_W, "weight H、W [1,511]"),
+    *(
+        _cube(parameter, allowed, _IN_H_W, _H_W, sentence)
+        for parameter, allowed, _, sentence in _STEPS_3D
+    ),
+    _cube("weight", (1, _KERNEL_3D), _IN_H_W, _H_W, _KERNEL_SENTENCE),
     *(
         _cube(parameter, (least, _MOST_SIZE), _IN_D, _D)
         for parameter, least in (("stride", 1), ("padding", 0), ("dilation", 1))
@@ -93,57 +75,77 @@ BOUNDS: tuple[Bound, ...] = (
         for parameter in ("input", "weight")
     ),
     *(
-        _bound(parameter, (0, _MOST_SIZE), where, *_PAGE_PRODUCTS, sentence=_SIZES)
+        bound(parameter, (0, _MOST_SIZE), where, *_PAGE_PRODUCTS, ranks=_ALL_RANKS, sentence=_SIZES)
         for parameter, where in (("input", "a size"), ("weight", "a size"), ("bias", "its size"))
     ),
-    _bound(
+    bound(
         *("weight", (1, _KERNEL), "L in 1-D", _A2),
         ranks=_1D,
         values=_L,
         transposed=True,
         sentence="transposed=true, 1d: weight L [1,255]",
     ),
-    _bound(
+    bound(
         *("weight", (1, _KERNEL), "H and W in 2-D and 3-D", _A2),
         ranks=_2D_3D,
         values=_H_W,
         transposed=True,
         sentence="transposed=true, 2d、3d: weight H、W [1,255]",
     ),
-    _bound(
+    # The cube rejects neither a product of matrices nor an empty call; the page excepts none.
+    bound(
+        *("weight", (1, _KERNEL_3D), "H or W in 3-D", _A2),
+        ranks=_3D,
+        values=_H_W,
+        transposed=False,
+        sentence=_KERNEL_SENTENCE,
+    ),
+    bound(
         *("weight", (1, _KERNEL), "D, H and W", _INFERENCE),
         ranks=_2D_3D,
         values=slice(2, None),
         sentence="Atlas 推理系列产品: weight D、H、W [1,255]",
     ),
-    _bound(
+    bound(
         *("input", (1, _INPUT_SIZE), "H and W", _INFERENCE),
         ranks=_2D_3D,
         values=_H_W,
         sentence="Atlas 推理系列产品: input H、W [1,4096]",
     ),
-    _bound(
+    *(
+        bound(
+            *(parameter, allowed, _IN_H_W, _A2, _INFERENCE),
+            ranks=_3D,
+            values=_H_W,
+            transposed=transposed,
+            sentence=sentence,
+        )
+        for parameter, allowed, transposed, sentence in _STEPS_3D
+    ),
+    bound(
         *("stride", (1, _STRIDE), _IN_H_W, _A2, _INFERENCE),
         ranks=_3D,
         values=_H_W,
         transposed=True,
-        sentence="3d: strideH、strideW [1,63]",
+        sentence="transposed=true, 3d: strideH、strideW [1,63]",
     ),
-    _bound(
+    bound(
         *("padding", (0, _PADDING), "in 1-D and 2-D", *_PAGE_PRODUCTS),
         ranks=_1D_2D,
         transposed=False,
         sentence="1d、2d: padding [0,255]",
     ),
-    _bound(
+    bound(
         *("dilation", (1, _DILATION), "", _A2, _INFERENCE),
+        ranks=_ALL_RANKS,
         transposed=True,
         sentence="transposed=true: dilation [1,255]",
     ),
-    _bound(
+    bound(
         *("groups", (1, _MOST_GROUPS), "", *_PAGE_PRODUCTS),
+        ranks=_ALL_RANKS,
         sentence="groups [1,65535]",
     ),
 )
 CUBE_MATH_TYPES = Limit(parameter="cube_math_type", least=0, most=4)
-LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(bound.limit for bound in BOUNDS))
+LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(one.limit for one in BOUNDS))

@@ -8,6 +8,7 @@ from opserve_kernels.status import Status
 _TENSORS = ("input", "weight", "output")
 _STEPS = ("stride", "padding", "dilation")
 _A2, _OLDER, _EDGE = "ascend910b", ("ascend910", "ascend310p"), "ascend310b"
+_INFERENCE = "ascend310p"
 _SOURCE, _OPSERVE = RuleOrigin.SOURCE, RuleOrigin.OPSERVE
 _TRANSPOSED = "transposed is true"
 _PLAIN = "transposed is false"
@@ -43,7 +44,7 @@ _VALUE_RULES = (
     invalid("weight", "a spatial size is 0", origin=_SOURCE),
     invalid("stride", "a value below 1"),
     invalid("dilation", "a value below 1"),
-    invalid("padding", "a negative value"),
+    invalid("padding", "a negative value, no tensor is empty"),
     invalid("input", f"smaller than the dilated kernel, {_PLAIN}"),
     invalid("groups", "below 1"),
     invalid("weight", f"dimension 0 is not the channels of input, {_TRANSPOSED}"),
@@ -124,10 +125,23 @@ _PAGE_RULES = (
     ),
     on_page("cube_math_type", "4", "cubeMathType 0、1、2、3", *(_A2, *_OLDER, _EDGE)),
     on_page(
-        "input",
-        f"dtype is FLOAT in 3-D, {_PLAIN},",
-        "Atlas 推理系列产品, 3d: FLOAT16",
-        "ascend310p",
+        "padding",
+        "a negative value, a tensor is empty",
+        "padding 值 >= 0",
+        *(_A2, *_OLDER, _EDGE),
+    ),
+    on_page("weight", f"a size is 0, {_TRANSPOSED}", "transposed=true: weight 其他维度 >= 1", _A2),
+    on_page("cube_math_type", "3 with FLOAT16", "cubeMathType 3 暂不支持", _INFERENCE),
+    on_page("bias", "dtype is BF16", "bias 数据类型不支持 BFLOAT16", _INFERENCE),
+    on_page("transposed", "true in 3-D", "支持1D和2D卷积,3D卷积正向场景仅支持 FLOAT16", _INFERENCE),
+    *(
+        on_page(
+            parameter,
+            f"dtype is not FLOAT16 in 3-D, {_PLAIN},",
+            "3D卷积正向场景仅支持 FLOAT16",
+            _INFERENCE,
+        )
+        for parameter in (*_TENSORS, "bias")
     ),
 )
 RULES: tuple[Rule, ...] = (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from opserve_kernels.bounds import Bound, bound
 from opserve_kernels.operator import DocumentedRules, Limit, Support
 from opserve_kernels.operators.convolution_backward import page
 from opserve_kernels.tensor import DataType
@@ -68,29 +69,6 @@ PROFILE_RULES: Mapping[str, ProfileRules] = {
 SUPPORT: Mapping[str, Support] = {name: rules.support for name, rules in PROFILE_RULES.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """A limit of a convolution that is not transposed, with the conditions to apply it.
-
-    Attributes:
-        limit: The limit.
-        ranks: Dimensions of the input for which it holds.
-        values: Values of the argument that it binds: a tensor's sizes, an array's entries.
-        sentence: The page's sentence.
-    """
-
-    limit: Limit
-    ranks: tuple[int, ...]
-    values: slice
-    sentence: str
-
-    @property
-    def broken(self) -> str:
-        """Words of the rule in the error table, without the profiles at their end."""
-        limit = self.limit
-        return f"not in [{limit.least}, {limit.most}]: {limit.where};"
-
-
 _A2 = ("ascend910b",)
 _MOST_SIZE = 2147483646
 _ALL_RANKS = (RANK_1D, RANK_2D, RANK_3D)
@@ -106,10 +84,13 @@ def _bound(
     ranks: tuple[int, ...] = _ALL_RANKS,
     values: slice = _ALL_VALUES,
 ) -> Bound:
-    scope = f"{where}, transposed is false" if where else "transposed is false"
-    least, most = allowed
-    limit = Limit(parameter=parameter, where=scope, least=least, most=most, profiles=_A2)
-    return Bound(limit=limit, ranks=ranks, values=values, sentence=sentence)
+    return bound(
+        *(parameter, allowed, where, *_A2),
+        ranks=ranks,
+        values=values,
+        transposed=False,
+        sentence=sentence,
+    )
 
 
 _L, _H_W, _D = slice(-1, None), slice(-2, None), slice(1)
@@ -148,4 +129,4 @@ BOUNDS: tuple[Bound, ...] = (
     _bound("groups", (1, 65535), sentence=page.GROUPS),
 )
 CUBE_MATH_TYPES = Limit(parameter="cube_math_type", least=0, most=3)
-LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(bound.limit for bound in BOUNDS))
+LIMITS: tuple[Limit, ...] = (CUBE_MATH_TYPES, *(one.limit for one in BOUNDS))

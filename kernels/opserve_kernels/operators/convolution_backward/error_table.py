@@ -172,8 +172,5 @@ RULES: tuple[Rule, ...] = (
     *_VALUE_RULES,
     *_EMPTINESS_RULES,
     *_SHAPE_RULES,
-    *(
-        on_page(bound.limit.parameter, bound.broken, bound.sentence, *bound.limit.profiles)
-        for bound in BOUNDS
-    ),
+    *(bound.rule for bound in BOUNDS),
 )

@@ -2,7 +2,7 @@
 
 from opserve_kernels.errors import invalid_argument
 from opserve_kernels.operators.convolution_backward.call import Call
-from opserve_kernels.operators.convolution_backward.contract import BOUNDS, PROFILE_RULES, Bound
+from opserve_kernels.operators.convolution_backward.contract import BOUNDS, PROFILE_RULES
 from opserve_kernels.operators.convolution_backward.shapes import (
     check_batch,
     check_bias_format,
@@ -16,7 +16,7 @@ from opserve_kernels.operators.convolution_backward.shapes import (
     check_weight_emptiness,
 )
 from opserve_kernels.page_rules import PageRules
-from opserve_kernels.rules import check_length, check_range, supported_elsewhere
+from opserve_kernels.rules import check_length
 from opserve_kernels.tensor import Format, Tensor
 
 
@@ -88,33 +88,9 @@ def _check_page_format(name: str, tensor: Tensor) -> None:
 
 def _check_page_limits(call: Call, profile: str, page: PageRules) -> None:
     """Checks limits; zeros of an empty input have been accepted before."""
-    if call.transposed:
-        return
+    rank = call.input.rank
+    able = [name for name, rules in PROFILE_RULES.items() if rank in rules.ranks]
     for bound in BOUNDS:
-        if call.input.rank in bound.ranks:
-            with page.rule(bound.broken):
-                _check_bound(call, bound, profile)
-
-
-def _check_bound(call: Call, bound: Bound, profile: str) -> None:
-    limit = bound.limit
-    free = [
-        name
-        for name, rules in PROFILE_RULES.items()
-        if name not in limit.profiles and call.input.rank in rules.ranks
-    ]
-    check_range(
-        limit.parameter,
-        _bounded(call, bound),
-        least=limit.least,
-        most=limit.most,
-        where=f" on {profile}{supported_elsewhere('more', free)}",
-    )
-
-
-def _bounded(call: Call, bound: Bound) -> tuple[int, ...] | int:
-    """The values of the call that a limit binds."""
-    given: Tensor | tuple[int, ...] | int = getattr(call, bound.limit.parameter)
-    if isinstance(given, Tensor):
-        return tuple(size for size in given.shape[bound.values] if size != 0)
-    return given if isinstance(given, int) else given[bound.values]
+        if bound.binds(rank, profile, transposed=call.transposed):
+            with page.rule(bound.words):
+                bound.check(getattr(call, bound.limit.parameter), profile, rank=rank, able=able)

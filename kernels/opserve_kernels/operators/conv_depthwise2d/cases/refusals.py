@@ -58,7 +58,7 @@ def _values() -> dict[Row, Breach]:
         ("weight", "a spatial size is 0"): _breach({"weight.shape": (6, 1, 0, 2)}),
         ("stride", "a value below 1"): _breach({"stride": (1, 0)}),
         ("dilation", "a value below 1"): _breach({"dilation": (0, 1)}),
-        ("padding", "a negative value"): _breach({"padding": (0, -1)}),
+        ("padding", "a negative value, no tensor is empty"): _breach({"padding": (0, -1)}),
         ("self", "smaller than the dilated kernel"): _breach({"dilation": (3, 1)}),
         ("weight", "dimension 1 is above 1"): _breach({"weight.shape": (6, 3, 3, 2)}),
         ("weight", "dimension 0 is not a multiple of the channels of self"): _breach(

@@ -54,7 +54,7 @@ def _values() -> dict[Row, Breach]:
     return {
         ("bias", "size is not weight's dimension 2"): _breach({"bias.shape": (3,)}),
         ("weight", "no taps"): _breach({"weight.shape": (0, 3, 4)}),
-        ("pad", "negative"): _breach({"pad": -1}),
+        ("pad", "negative, no tensor is empty"): _breach({"pad": -1}),
         ("weight", f"more taps than times and one pad {_ON_PRODUCTS}"): Breach(case=once.case()),
         ("weight", "more taps than the padded input has times"): _breach(far),
         ("weight", "dimension 1 is not the channels of self"): _breach({"weight.shape": (3, 2, 4)}),

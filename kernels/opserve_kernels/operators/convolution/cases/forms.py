@@ -142,11 +142,15 @@ def _mixed() -> Iterator[Form]:
 
 def _limits() -> Iterator[Form]:
     """Forms at each limit that memory allows, in every rank that has it."""
+    tried: set[tuple[str, int, int, bool]] = set()  # the page repeats limits of the cube
     for bound in BOUNDS:
         limit = bound.limit
         if limit.most is None or limit.most > _MOST_TRIED:
             continue
         for rank in bound.ranks:
-            call = at_limit(bound, rank, limit.most)
-            name = f"limit of {limit.parameter} in {rank - 2}-D"
-            yield Form(name=name, call=call, is_limit=True)
+            key = (limit.parameter, rank, limit.most, bool(bound.transposed))
+            if key not in tried:
+                tried.add(key)
+                call = at_limit(bound, rank, limit.most)
+                name = f"limit of {limit.parameter} in {rank - 2}-D"
+                yield Form(name=name, call=call, is_limit=True)

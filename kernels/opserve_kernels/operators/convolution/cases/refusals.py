@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from opserve_kernels.bounds import Bound
 from opserve_kernels.cases.calls import Row, Setting
 from opserve_kernels.cases.case import Case
 from opserve_kernels.cases.refusals.changes import Breach, thin
-from opserve_kernels.forward.bounds import Bound
 from opserve_kernels.operators.convolution.cases.calls import LayerCall
 from opserve_kernels.operators.convolution.contract import BOUNDS
 from opserve_kernels.tensor import DataType, Format
@@ -89,7 +89,7 @@ def _values() -> dict[Key, Breach]:
         ("weight", "a spatial size is 0"): _breach({"weight.shape": (6, 4, 0, 2)}),
         ("stride", "a value below 1"): _breach({"stride": (1, 0)}),
         ("dilation", "a value below 1"): _breach({"dilation": (0, 1)}),
-        ("padding", "a negative value"): _breach({"padding": (0, -1)}),
+        ("padding", "a negative value, no tensor is empty"): _breach({"padding": (0, -1)}),
         ("input", f"smaller than the dilated kernel, {_P}"): _breach({"dilation": (3, 1)}),
         ("groups", "below 1"): _breach({"groups": 0}),
         ("weight", f"dimension 0 is not the channels of input, {_T}"): _breach(
