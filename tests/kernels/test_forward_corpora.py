@@ -1,6 +1,7 @@
 """Convolutions of other projects as forward calls, some with the arrays that they ship."""
 
 from collections import Counter
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from contract.corpora import Case, cases, stored_arrays
+from contract.corpora import Case, cases, stored_arrays, stored_case
 from kernels.execution import execute, plan_of
 from kernels.oracles.convolution_backward import forward, geometry_of
 from kernels.oracles.expectation import assert_meets, expect
@@ -16,6 +17,7 @@ from kernels.samples.layers import layer
 from kernels.samples.sample import Sample, Values
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.operator import PlanOptions
+from opserve_kernels.status import Status
 from opserve_kernels.tensor import DataType
 
 Floats = NDArray[np.float32]
@@ -72,10 +74,21 @@ def _magnitude(sample: Sample, stored: dict[str, Floats]) -> Doubles:
     return sums + given.get("B", np.zeros(1)).reshape(-1, *[1] * (sums.ndim - 2))
 
 
-@pytest.mark.parametrize(("corpus", "count"), [("onnx", 46), ("webnn", 63)])
+def _with_output_shape() -> Case:
+    """The case of ONNX that pads its output; the form of the others has no place for that."""
+    case = stored_case("onnx-node-test_convtranspose_output_shape-0")
+    maps = case["maps_to"]
+    steps = {name: maps[name] for name in ("stride", "dilation", "groups", "transposed")}
+    arguments = {**steps, "padding": maps["pads_begin_end"][0]}
+    return {"case_id": case["case_id"], "role": "gradInput", "args": arguments}
+
+
+@pytest.mark.parametrize(("corpus", "count"), [("onnx", 47), ("webnn", 63)])
 @pytest.mark.parametrize("profile", ["ascend910b", "reference"])
 def test_stored_convolutions_are_computed(corpus: str, count: int, profile: str) -> None:
     found = [case for case in cases(corpus) if case["op"] == "aclnnConvolutionBackward"]
+    if corpus == "onnx":
+        found.append(_with_output_shape())
     assert len(found) == count
     for case in found:
         stored = stored_arrays(case)
@@ -156,3 +169,39 @@ def _assert_exact(sample: Sample) -> None:
     value += given["bias"].reshape(-1, *[1] * (value.ndim - 2))
     execute(sample, buffers, options=PlanOptions())
     np.testing.assert_array_equal(output.view(buffers["output"]), value, sample.name)
+
+
+_PARAMETERS = {
+    "should be the same": ("input",),  # integers, beside a bias in floating point
+    "non-positive stride is not supported": ("stride",),
+    "negative padding is not supported": ("padding",),
+    "dilation should be greater than zero": ("dilation",),
+    "weight should have at least three dimensions": ("weight",),
+    "Expected 3-dimensional input for 3-dimensional weight": ("weight",),
+    "Expected 4-dimensional input for 4-dimensional weight": ("weight",),
+    # aclnn checks first whether the kernel fits.
+    "expected weight to be at least 3 at dimension 0": ("weight", "input"),
+    "non-positive groups is not supported": ("groups",),
+}
+
+
+def test_error_inputs_of_pytorch_are_refused_for_the_same_argument() -> None:
+    found = cases("torch_errors")
+    assert len(found) == 26
+    for case in found:
+        axes = len(case["input"]) - 2
+        plain = layer("", (1, 1, *[9] * axes), (1, 1, *[1] * axes), profile="reference")
+        shapes = {name: tuple(case[name]) for name in ("input", "weight", "bias")}
+        dtypes = {"input": case["dtype"], "weight": case["dtype"], "bias": case["biasDtype"]}
+        tensors: dict[str, Any] = {
+            name: replace(plain.inputs[name], shape=shape, dtype=DataType(dtypes[name]))
+            for name, shape in shapes.items()
+        }
+        rows: dict[str, Any] = {
+            name: tuple(case[name]) for name in ("stride", "padding", "dilation")
+        }
+        broken = plain.but(case["case_id"], groups=case["groups"], **tensors, **rows)
+        with pytest.raises(InvalidArgument) as refusal:
+            plan_of(broken)
+        assert refusal.value.status is Status.ACLNN_ERR_PARAM_INVALID, case["case_id"]
+        assert refusal.value.parameter in _PARAMETERS[case["error"]], case["case_id"]

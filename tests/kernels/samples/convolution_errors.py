@@ -73,6 +73,16 @@ def _warned() -> Mapping[tuple[str, str], Sample]:
         ("weight", "a size is 0, transposed is true on ascend910b"): layer(
             "", (2, 4, 4, 5), (4, 0, 3, 2), **_T
         ),
+    }
+    for names in (("input", "output"), ("weight",)):
+        last = channels_last(volume, "", *names)
+        found |= {(name, f"format is NDHWC, {others}"): last for name in names}
+    return found | _on_inference()
+
+
+def _on_inference() -> dict[tuple[str, str], Sample]:
+    """Calls that the page excludes on Atlas inference alone."""
+    found = {
         ("cube_math_type", "3 with FLOAT16 on ascend310p"): layer(
             "", _IMAGE, _WEIGHT, cube_math_type=3, **_HALF, **_ON_310P
         ),
@@ -90,9 +100,6 @@ def _warned() -> Mapping[tuple[str, str], Sample]:
         found[name, rule] = layer(
             "", (2, 4, 4, 5, 6), (6, 4, 2, 3, 2), dtypes=dtypes, cube_math_type=1, **_ON_310P
         )
-    for names in (("input", "output"), ("weight",)):
-        last = channels_last(volume, "", *names)
-        found |= {(name, f"format is NDHWC, {others}"): last for name in names}
     return found
 
 
