@@ -1,12 +1,11 @@
 """Calls of im2col by their geometry, as cases."""
 
 from dataclasses import dataclass, replace
-from math import prod
 
 from opserve_kernels.cases.calls import DEFAULT, Row, Setting, placed
 from opserve_kernels.cases.case import Case, TensorCase
+from opserve_kernels.cases.image_blocks import Blocks
 from opserve_kernels.cases.sizing import filled
-from opserve_kernels.convolution import output_size
 from opserve_kernels.tensor import DataType
 
 _FLOAT = DataType.FLOAT
@@ -38,11 +37,9 @@ class UnfoldCall:
 
     def case(self, setting: Setting = DEFAULT) -> Case:
         """The call."""
-        *batch, channels, _, _ = self.image
-        shape = (*batch, channels * prod(self.kernel), prod(map(self._places, range(2))))
         image = {"self": TensorCase(shape=self.image, dtype=self.dtypes[0])}
         inputs = filled(image, setting.kind, gradient="self", longest=1)
-        tensors = inputs | {"out": TensorCase(shape=shape, dtype=self.dtypes[1])}
+        tensors = inputs | {"out": TensorCase(shape=self._columns, dtype=self.dtypes[1])}
         return Case(
             operator="im2col",
             profile=setting.profile,
@@ -57,11 +54,13 @@ class UnfoldCall:
             source=setting.source,
         )
 
-    def _places(self, axis: int) -> int:
-        return output_size(
-            self.image[axis - 2],
-            kernel=self.kernel[axis],
-            stride=self.stride[axis],
-            padding=2 * self.padding[axis],
-            dilation=self.dilation[axis],
+    @property
+    def _columns(self) -> Row:
+        blocks = Blocks(
+            image=self.image,
+            kernel=self.kernel,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
         )
+        return blocks.columns

@@ -5,8 +5,8 @@ from math import prod
 
 from opserve_kernels.cases.calls import DEFAULT, Row, Setting, placed
 from opserve_kernels.cases.case import Case, TensorCase
+from opserve_kernels.cases.image_blocks import Blocks
 from opserve_kernels.cases.sizing import filled
-from opserve_kernels.convolution import output_size
 from opserve_kernels.tensor import DataType
 
 _FLOAT = DataType.FLOAT
@@ -38,9 +38,7 @@ class FoldCall:
 
     def case(self, setting: Setting = DEFAULT) -> Case:
         """The call."""
-        *batch, channels, _, _ = self.out
-        shape = (*batch, channels * prod(self.kernel), prod(map(self._places, range(2))))
-        columns = {"grad_output": TensorCase(shape=shape, dtype=self.dtypes[0])}
+        columns = {"grad_output": TensorCase(shape=self._columns, dtype=self.dtypes[0])}
         inputs = filled(columns, setting.kind, gradient="grad_output", longest=prod(self.kernel))
         tensors = inputs | {"out": TensorCase(shape=self.out, dtype=self.dtypes[1])}
         return Case(
@@ -58,11 +56,13 @@ class FoldCall:
             source=setting.source,
         )
 
-    def _places(self, axis: int) -> int:
-        return output_size(
-            self.out[axis - 2],
-            kernel=self.kernel[axis],
-            stride=self.stride[axis],
-            padding=2 * self.padding[axis],
-            dilation=self.dilation[axis],
+    @property
+    def _columns(self) -> Row:
+        blocks = Blocks(
+            image=self.out,
+            kernel=self.kernel,
+            stride=self.stride,
+            padding=self.padding,
+            dilation=self.dilation,
         )
+        return blocks.columns

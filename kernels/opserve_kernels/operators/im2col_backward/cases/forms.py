@@ -4,82 +4,54 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from opserve_kernels.cases.calls import Layout
-from opserve_kernels.cases.forms.drawing import CHANNELS, Numbers, between, row
+from opserve_kernels.cases.forms.drawing import Numbers
 from opserve_kernels.cases.forms.form import Form, channels_last, gapped
+from opserve_kernels.cases.image_blocks import (
+    ALL,
+    MIXTURES,
+    PLAIN,
+    Blocks,
+    drawn_blocks,
+    named_blocks,
+)
 from opserve_kernels.operators.im2col_backward.cases.calls import FoldCall
-from opserve_kernels.tensor import DataType, Format
+from opserve_kernels.tensor import Format
 
-_FLOAT, _HALF, _BF16 = DataType.FLOAT, DataType.FLOAT16, DataType.BF16
-_PLAIN = FoldCall(out=(2, 3, 9, 10), kernel=(3, 2))
-_ALL = FoldCall(out=(2, 3, 11, 9), kernel=(3, 2), stride=(2, 3), padding=(2, 1), dilation=(3, 2))
-_COLUMNS = (2, 18, 72)  # grad_output of _PLAIN
+_WIDER = (2, 18, 72)  # than grad_output of PLAIN, so that gaps are between its rows
 
 
 def forms() -> Iterator[Form]:
     """The forms, simple ones first."""
-    calls = {
-        "plain": _PLAIN,
-        "one entry": replace(_PLAIN, out=(3, 9, 10)),
-        "stride": replace(_PLAIN, stride=(2, 3)),
-        "padding": replace(_PLAIN, padding=(1, 2)),
-        "dilation": replace(_PLAIN, dilation=(2, 3)),
-        "all of them": _ALL,
-        "all of them, one entry": replace(_ALL, out=(3, 11, 9)),
-        "kernel of 1": replace(_PLAIN, kernel=(1, 1)),
-        "block as large as the image": replace(_PLAIN, kernel=(9, 10)),
-        "stride of the block": FoldCall(out=(2, 3, 8, 6), kernel=(4, 3), stride=(4, 3)),
-        "stride beyond the block": replace(_PLAIN, kernel=(1, 2), stride=(3, 4)),
-        "padding beyond the block": FoldCall(out=(1, 2, 3, 4), kernel=(2, 2), padding=(3, 4)),
-        "one row": FoldCall(out=(2, 3, 1, 9), kernel=(1, 3), padding=(0, 1)),
-        "one column": FoldCall(out=(2, 3, 9, 1), kernel=(3, 1), padding=(1, 0)),
-        "one of everything": FoldCall(out=(1, 1, 1, 1), kernel=(1, 1)),
-        "a wide image": FoldCall(out=(1, 2, 20, 150), kernel=(3, 3), padding=(1, 1)),
-        "large blocks": FoldCall(out=(1, 2, 24, 24), kernel=(9, 9), padding=(4, 4)),
-        "many channels": FoldCall(out=(2, 33, 14, 14), kernel=(3, 3), padding=(1, 1)),
-        "no entries": replace(_PLAIN, out=(0, 3, 9, 10)),
-        "no channels": replace(_PLAIN, out=(2, 0, 9, 10)),
-        "steps beyond the image": FoldCall(
-            out=(2, 3, 4), kernel=(1, 1), stride=(2**40, 2**40), dilation=(2**40, 2**40)
-        ),
-    }
-    for name, call in calls.items():
-        yield Form(name=name, call=call)
+    for name, blocks in named_blocks().items():
+        yield Form(name=name, call=_call_of(blocks))
     yield from _laid_out()
     yield from _mixed()
 
 
 def drawn(numbers: Numbers) -> FoldCall:
     """A call of any geometry."""
-    kernel, dilation = row(numbers, 2, 1, 5), row(numbers, 2, 1, 3)
-    dilated_kernel = tuple(
-        step * (taps - 1) + 1 for step, taps in zip(dilation, kernel, strict=True)
-    )
-    size = tuple(span + between(numbers, 0, 20) for span in dilated_kernel)
-    batch = row(numbers, between(numbers, 0, 1), 1, 4)
-    return FoldCall(
-        out=(*batch, between(numbers, 1, CHANNELS), *size),
-        kernel=kernel,
-        stride=row(numbers, 2, 1, 4),
-        padding=row(numbers, 2, 0, 3),
-        dilation=dilation,
-    )
+    return _call_of(drawn_blocks(numbers))
+
+
+def _call_of(blocks: Blocks) -> FoldCall:
+    return FoldCall(out=blocks.image, **blocks.steps)
 
 
 def _laid_out() -> Iterator[Form]:
     layouts = {
-        "grad_output with gaps": {"grad_output": Layout(strides=gapped(_COLUMNS), offset=3)},
+        "grad_output with gaps": {"grad_output": Layout(strides=gapped(_WIDER), offset=3)},
         "grad_output transposed": {"grad_output": Layout(strides=(18 * 72, 1, 18))},
         "grad_output repeated over the batch": {"grad_output": Layout(strides=(0, 72, 1))},
-        "out with gaps": {"out": Layout(strides=gapped(_PLAIN.out), offset=2)},
-        "out channels last": {"out": Layout(strides=channels_last(_PLAIN.out), offset=1)},
+        "out with gaps": {"out": Layout(strides=gapped(PLAIN.image), offset=2)},
+        "out channels last": {"out": Layout(strides=channels_last(PLAIN.image), offset=1)},
         "format NHWC": {"out": Layout(format=Format.NHWC)},
         "format NCHW": {"out": Layout(format=Format.NCHW)},
     }
     for name, layout in layouts.items():
-        yield Form(name=name, call=_PLAIN, layouts=layout)
+        yield Form(name=name, call=_call_of(PLAIN), layouts=layout)
 
 
 def _mixed() -> Iterator[Form]:
-    for given, made in ((_HALF, _FLOAT), (_FLOAT, _HALF), (_BF16, _HALF), (_FLOAT, _BF16)):
-        call = replace(_ALL, dtypes=(given, made))
+    for given, made in MIXTURES:
+        call = replace(_call_of(ALL), dtypes=(given, made))
         yield Form(name=f"{given} into {made}", call=call, keeps_dtypes=True)
