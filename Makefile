@@ -8,6 +8,8 @@ BENCH_BIN := .venv-bench/bin
 BENCH_READY := .venv-bench/.stamp
 PEERS_BIN := .venv-peers/bin
 PEERS_READY := .venv-peers/.stamp
+TRITON_BIN := .venv-triton/bin
+TRITON_READY := .venv-triton/.stamp
 DOCS_BIN := .venv-docs/bin
 DOCS_READY := .venv-docs/.stamp
 # Where pyenv keeps it, too, as its commands fail for a version that is not the chosen one.
@@ -24,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -123,6 +125,16 @@ test-containers: $(READY) ## the image and the compose files in an engine of the
 test-torch: $(BENCH_READY) ## the tests that need PyTorch, in the environment of make bench-kernels; OPSERVE_PYTORCH_TESTS=test_convolution.py adds PyTorch's own
 	$(BENCH_BIN)/opserve warmup
 	$(BENCH_BIN)/python -m pytest -n 2 --dist worksteal -m torch tests/client
+
+# An environment of its own: Triton's client needs protobuf 6.
+$(TRITON_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-triton
+	$(TRITON_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(TRITON_BIN)/python -m pip install --quiet --group triton
+	touch $(TRITON_READY)
+
+test-triton: warm $(TRITON_READY) ## Triton's stock client, from .venv-triton, calls a service
+	OPSERVE_TRITON_PYTHON=$(CURDIR)/$(TRITON_BIN)/python $(BIN)/python -m pytest -m triton tests/system
 
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
 WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_guard_pages.py
@@ -275,5 +287,5 @@ previous-release: $(READY) ## after a release: its protos and public names are t
 	$(BIN)/python -m tools.public_surface --names tests/previous_release_names.txt
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-protos .venv-python313 .aarch64 .venv-bench .venv-docs .venv-peers .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-protos .venv-python313 .aarch64 .venv-bench .venv-docs .venv-peers .venv-triton .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@ import pytest
 
 import previous_release
 import pytorch_tests
+import triton_python
 import vendor_pages
 import vendor_programs
 
@@ -30,6 +31,7 @@ IS_THERE = {
     "previous_release": previous_release.is_there,
     "pytorch_tests": pytorch_tests.FILE.is_file,
     "torch": has_torch,
+    "triton": triton_python.is_there,
     "pairs": has_pairs,
     "onnxruntime": has_onnxruntime,
 }

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "docs/how-to/five-teams.md": "tests/system/test_five_teams_page.py",
     "docs/how-to/operating.md": "tests/system/test_operating_page.py",
     "docs/how-to/torch.md": "tests/client/test_torch_page.py",
+    "docs/how-to/triton.md": "tests/system/test_triton_client.py",
     "docs/tutorial/first-verdict.md": "tests/client/conform/test_guide.py",
 }
 """Pages whose examples other tests run."""

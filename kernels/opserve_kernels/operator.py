@@ -237,6 +237,9 @@ class Operator(Generic[Arguments]):
         outputs: Names of the tensor fields that the kernel writes.
         formats: Formats of arrays by number of dimensions, for callers that name none; ND
             elsewhere.
+        ranks: Numbers of dimensions of its tensors, in the order of tensor_fields, by the form of
+            the call: "" is the usual one, "1d" and "unbatched" are others. For callers that must
+            declare them.
         infer_outputs: The output tensors (contiguous, no buffer) implied by arguments whose output
             fields are None; outputs that cannot be inferred are left out.
         plan: Checks the arguments in the vendor's order and plans; raises InvalidArgument.
@@ -253,6 +256,7 @@ class Operator(Generic[Arguments]):
     schema: type[Arguments]
     outputs: tuple[str, ...]
     formats: Mapping[int, Format]
+    ranks: Mapping[str, tuple[int, ...]]
     infer_outputs: Callable[[Arguments], Mapping[str, Tensor]]
     plan: Callable[[Arguments, Profile, PlanOptions], Plan]
 

@@ -15,6 +15,7 @@ from opserve_server.administration import Administration
 from opserve_server.connect_api.rpcs import connect_rpcs
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
+from opserve_server.grpc_api.open_inference import SERVICE as OPEN_INFERENCE
 from opserve_server.grpc_api.server import _FILES, grpc_server
 from opserve_server.guard import Guard
 from opserve_server.rest_api.app import ROUTES, RestApi, rest_app
@@ -151,6 +152,12 @@ def every_rpc() -> Iterator[MethodDescriptor]:
     for file in _FILES:
         for service in file.DESCRIPTOR.services_by_name.values():
             yield from service.methods
+
+
+def every_grpc_rpc() -> Iterator[MethodDescriptor]:
+    """Every RPC over gRPC: opserve's, and those of the Open Inference Protocol."""
+    yield from every_rpc()
+    yield from OPEN_INFERENCE.methods
 
 
 def request_in(rpc: MethodDescriptor, session: str) -> Message | None:

@@ -22,6 +22,7 @@ from opserve_server.rest_api.routers.service import livez
 from opserve_server.telemetry.metrics import Metrics
 from server.entry_points import (
     EntryPoints,
+    every_grpc_rpc,
     every_route,
     every_rpc,
     open_entry_points,
@@ -61,7 +62,7 @@ def untouched(service: RecordingService) -> bool:
 
 
 def test_every_service_has_a_scope_and_only_health_admits_every_caller() -> None:
-    found = {rpc.containing_service.full_name for rpc in (*every_rpc(), REFLECTION)}
+    found = {rpc.containing_service.full_name for rpc in (*every_grpc_rpc(), REFLECTION)}
     assert found | {HEALTH.containing_service.full_name} == SCOPES.keys()
     assert {name for name, scope in SCOPES.items() if scope is None} == {
         HEALTH.containing_service.full_name
@@ -96,7 +97,7 @@ async def test_no_rpc_is_reached_without_a_key_that_opens_it(
     entry_points: EntryPoints, with_keys: ServiceWithKeys, service: RecordingService
 ) -> None:
     wrong = with_keys.closed.values()
-    for rpc in (*every_rpc(), REFLECTION):
+    for rpc in (*every_grpc_rpc(), REFLECTION):
         answers = {await entry_points.grpc_answer(rpc, b"", key) for key in wrong}
         ((code, details),) = answers
         without_key, sent_none = await entry_points.grpc_answer(rpc, b"", None)

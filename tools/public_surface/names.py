@@ -23,7 +23,7 @@ from opserve_server.core.tenants import Resource
 from opserve_server.rest_api.app import declared_api
 from opserve_server.settings import PREFIX, Settings
 
-PROTOS = Path(__file__).resolve().parents[2] / "protos/opserve/v1"
+PROTOS = Path(__file__).resolve().parents[2] / "protos"
 VARIABLES: Mapping[str, str] = {
     ADDRESS_VARIABLE: "the address of `Client` and of every command, where none is given",
     CA_VARIABLE: "the authorities' PEM file of the same, for addresses with grpcs:// or https://",
@@ -40,8 +40,9 @@ VARIABLES: Mapping[str, str] = {
 
 def rpcs() -> Iterator[str]:
     """Service and method, in the order of the protos."""
-    for path in sorted(PROTOS.glob("*_service_pb2.py")):
-        descriptor = import_module(f"opserve.v1.{path.stem}").DESCRIPTOR
+    for path in sorted(PROTOS.glob("opserve/*/*_service_pb2.py")):
+        module = ".".join(path.relative_to(PROTOS).with_suffix("").parts)
+        descriptor = import_module(module).DESCRIPTOR
         for service in descriptor.services_by_name.values():
             yield from (f"{service.name}/{method.name}" for method in service.methods)
 

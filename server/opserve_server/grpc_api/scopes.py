@@ -10,6 +10,7 @@ from opserve_server.core.principal import Scope
 SCOPES: Mapping[str, Scope | None] = {
     "grpc.health.v1.Health": None,
     "grpc.reflection.v1alpha.ServerReflection": commands.SCOPE,
+    "inference.GRPCInferenceService": commands.SCOPE,
     "opserve.v1.AdminService": admin_calls.SCOPE,
     "opserve.v1.CommandService": commands.SCOPE,
     "opserve.v1.ConformanceService": conformance_calls.SCOPE,

@@ -39,6 +39,8 @@ from opserve_server.grpc_api.conformance import conformance_api
 from opserve_server.grpc_api.convert import command_handlers
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.methods import WrappingServer
+from opserve_server.grpc_api.open_inference import SERVICE as OPEN_INFERENCE
+from opserve_server.grpc_api.open_inference import add_open_inference
 from opserve_server.grpc_api.servicers import (
     CommandServicer,
     OperatorServicer,
@@ -47,6 +49,7 @@ from opserve_server.grpc_api.servicers import (
     UsageServicer,
 )
 from opserve_server.guard import Guard
+from opserve_server.inference.infer import Inference
 
 _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object]]] = (
     (add_SessionServiceServicer_to_server, SessionServicer),
@@ -100,8 +103,9 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     add_services(
         wrapping, service, administration, conformance, chunk_bytes_limit=chunk_bytes_limit
     )
+    add_open_inference(wrapping, Inference(service, output_bytes_limit=message_bytes_limit))
     health.add_to(wrapping)
-    ours = [described.full_name for described in SERVICES]
+    ours = [described.full_name for described in (*SERVICES, OPEN_INFERENCE)]
     reflected = reflection.ReflectionServicer([*ours, HEALTH, REFLECTION])
     add_ServerReflectionServicer_to_server(reflected, wrapping)
     return server

@@ -141,4 +141,5 @@ async def test_reflection_names_every_service(channel: grpc.aio.Channel) -> None
         ),
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
+        "inference.GRPCInferenceService",
     }

@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=Conv2dBackpropFilter,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (5, 5, 4)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

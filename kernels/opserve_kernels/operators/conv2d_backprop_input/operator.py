@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=Conv2dBackpropInput,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (4, 5, 5)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

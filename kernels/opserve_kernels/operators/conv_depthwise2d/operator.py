@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=ConvDepthwise2d,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (4, 4, 1, 4)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

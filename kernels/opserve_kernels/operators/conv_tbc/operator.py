@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=ConvTbc,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (3, 3, 1, 3)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=ConvTbcBackward,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (3, 3, 3, 1, 3, 3, 1)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=Convolution,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (4, 4, 1, 4), "1d": (3, 3, 1, 3), "3d": (5, 5, 1, 5)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=ConvolutionBackward,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (4, 4, 4, 4, 4, 1), "1d": (3, 3, 3, 3, 3, 1), "3d": (5, 5, 5, 5, 5, 1)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

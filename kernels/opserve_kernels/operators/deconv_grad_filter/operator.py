@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=DeconvGradFilter,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (4, 4, 3)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=Im2col,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (4, 3), "unbatched": (3, 2)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

@@ -29,6 +29,7 @@ OPERATOR = Operator(
     schema=Im2colBackward,
     outputs=OUTPUTS,
     formats=FORMATS,
+    ranks={"": (3, 4), "unbatched": (2, 3)},
     infer_outputs=infer_outputs,
     plan=plan,
 )

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol: operators as models, for both APIs."""

@@ -1,0 +1,70 @@
+"""Tensors of a call on the wire: datatype, shape and bytes, as arrays."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opserve_kernels.tensor import DataType
+from opserve_server.calls import malformed
+from opserve_server.core.one_shot import NUMPY_TYPES
+from opserve_server.inference.arguments import ENTRIES
+from opserve_server.inference.models import DATATYPES
+
+RANK_LIMIT = 8
+"""Dimensions of a tensor, at most."""
+OF_DATATYPE: Mapping[str, DataType] = {name: dtype for dtype, name in DATATYPES.items()}
+_NUMPY: Mapping[str, np.dtype[Any]] = {
+    **{name: NUMPY_TYPES[dtype] for dtype, name in DATATYPES.items()},
+    "INT64": np.dtype("<i8"),
+    "BOOL": np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireTensor:
+    """A tensor in a message.
+
+    Attributes:
+        name: Its name.
+        datatype: Its datatype.
+        shape: Its shape.
+        data: Its elements, row-major and little-endian.
+    """
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+def array_of(tensor: WireTensor) -> NDArray[Any]:
+    """The elements as an array over the bytes of the message.
+
+    Raises:
+        InvalidArgument: 100000, the datatype is unknown, or shape and bytes do not agree.
+    """
+    dtype = _NUMPY.get(tensor.datatype)
+    if dtype is None:
+        raise malformed(tensor.name, given=tensor.datatype[:64], allowed=", ".join(_NUMPY))
+    if len(tensor.shape) > RANK_LIMIT or min(tensor.shape, default=0) < 0:
+        shown = str(list(tensor.shape[: RANK_LIMIT + 1]))
+        allowed = f"at most {RANK_LIMIT} sizes of at least 0"
+        raise malformed(tensor.name, given=shown, allowed=allowed)
+    size_bytes = prod(tensor.shape) * dtype.itemsize
+    if len(tensor.data) != size_bytes:
+        allowed = f"{size_bytes} bytes: {tensor.datatype} of shape {list(tensor.shape)}"
+        raise malformed(tensor.name, given=f"{len(tensor.data)} bytes", allowed=allowed)
+    return np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
+
+
+def attribute_value(tensor: WireTensor, kind: str) -> object:
+    """The value of an attribute that is given as a tensor."""
+    array = array_of(tensor)
+    if array.size > ENTRIES:
+        raise malformed(tensor.name, given=f"{array.size} elements", allowed=f"at most {ENTRIES}")
+    entries: list[object] = array.reshape(-1).tolist()
+    return entries[0] if kind in {"integer", "boolean"} and len(entries) == 1 else entries
