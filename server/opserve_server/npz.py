@@ -338,7 +338,7 @@ def _read_header(name: str, file: IO[bytes], limits: ArrayLimits) -> _Header:
         shape, fortran_order, dtype = read(head, max_header_size=_HEADER_LIMIT)
     except _HEADER_ERRORS as error:
         allowed = "a .npy file with plain numbers"
-        raise _refused(name, given="no .npy header", allowed=allowed) from error
+        raise _refused(name, given="bytes without a .npy header", allowed=allowed) from error
     if dtype not in _TYPES:
         raise _refused(name, given=dtype.str, allowed=f"arrays of {_ALLOWED_TYPES}")
     if any(isinstance(size, bool) or size not in _SIZES for size in shape):
