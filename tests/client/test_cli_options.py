@@ -22,7 +22,7 @@ from opserve_kernels.verdict.vendor.grade import STANDARDS
 
 PROGRAM = Path(sys.executable).with_name("opserve")
 WITHOUT_DATA = {
-    *("serve", "warmup", "bootstrap", "demo", "release", "conform", "conform send"),
+    *("serve", "warmup", "bootstrap", "demo", "release", "abi build", "conform", "conform send"),
     *("trace", "conform forget", "tenant delete", "certificate remove", "identity remove"),
 }
 """Commands that run a program, print only a key or only JSON, or print nothing."""

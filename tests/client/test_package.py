@@ -33,6 +33,7 @@ OF_CONFORMANCE = (
     "opserve_kernels.cases.",
     *(f"opserve_kernels.operators.{name}.cases." for name in OPERATORS),
     "opserve_kernels.conformance.",
+    "opserve_kernels.profiles",
     "opserve_kernels.verdict.",
     "opserve_kernels.tensor",
     "opserve_kernels.user_input",

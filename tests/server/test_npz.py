@@ -283,7 +283,7 @@ def test_of_a_header_no_more_is_read_than_it_may_have() -> None:
             return super().read(size)
 
     long = b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1) + bytes(50_000)
-    with pytest.raises(InvalidArgument, match=r"no \.npy header"):
+    with pytest.raises(InvalidArgument, match=r"without a \.npy header"):
         load_arrays(Recorded(long), len(long), limits=LIMITS)
     assert max(asked) <= 10_000
     assert min(asked) >= 0
@@ -291,7 +291,7 @@ def test_of_a_header_no_more_is_read_than_it_may_have() -> None:
 
 def test_a_header_of_another_version_is_refused() -> None:
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}"
-    with pytest.raises(InvalidArgument, match=r"no \.npy header"):
+    with pytest.raises(InvalidArgument, match=r"without a \.npy header"):
         load(with_header(header, bytes(4), 3))
 
 

@@ -122,13 +122,13 @@ def model_named(name: str, version: str) -> Model:
             "model",
             name[:64],
             allowed=choices_shortened(", ".join(MODELS)),
-            message=f"Request for unknown model: '{name[:64]}' is not found",
+            message=f"Request for unknown model: '{name[:64]}' is not found.",
         )
     if version not in {"", model.version}:
         raise HandleNotFound(
             "version",
             version[:64],
             allowed=model.version,
-            message=f"Request for unknown model: '{name}' version {version[:64]} is not found",
+            message=f"Request for unknown model: '{name}' version {version[:64]} is not found.",
         )
     return model
