@@ -5,7 +5,6 @@ them. On a machine with an NPU they are the vendor's; those of `opserve abi buil
 """
 
 import ctypes
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Generator, Mapping
@@ -238,9 +237,8 @@ def paths_in(folder: Path) -> list[Path]:
 
 
 def _loaded(path: Path) -> ctypes.CDLL:
-    mode = os.RTLD_GLOBAL if sys.platform != "win32" else 0
     try:
-        return ctypes.CDLL(str(path), mode=mode)
+        return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise InfrastructureError(f"aclnn: {error}") from error
 
