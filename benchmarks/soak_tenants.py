@@ -21,9 +21,11 @@ from opserve_client.http_async import HttpConnections
 from opserve_client.wire.http_messages import origin_of
 
 LEASE_S = 2.0
-OUT_OF_MEMORY, NULL_ARGUMENT = 207001, 161001
-_CLOSED = 0.8
-"""Share of the sessions that their tenant closes; it leaves the others, as after a crash."""
+"""Lease of a session that its tenant will leave unclosed, so that it ends soon."""
+OUT_OF_MEMORY, NULL_ARGUMENT, NO_SESSION = 207001, 161001, 107017
+_LEFT = 0.2
+"""Share of the sessions that their tenant leaves unclosed, as after a crash."""
+IN_A_LEFT_SESSION = "in a session with a short lease"
 _ONE_SHOTS = 0.3
 """Share of the sessions before which a tenant makes a one-shot call."""
 _TIMEOUT_S = 60.0
@@ -74,6 +76,8 @@ def _reason(kind: str, error: Exception) -> str:
         return "the device has no free memory"
     if code == NULL_ARGUMENT and kind.startswith(kind_of(make_errors, "")):
         return "rejected on purpose"
+    if code == NO_SESSION and kind.endswith(IN_A_LEFT_SESSION):
+        return "a slow computer outlasted the short lease"
     if isinstance(error, TimeoutError) and kind.startswith(kind_of(cancel_calls, "")):
         return "cancelled on purpose"
     return ""
@@ -118,12 +122,14 @@ class Load:
 
     async def _session(self, chance: random.Random) -> None:
         async with AsyncClient(self.address, api_key=self.api_key) as client:
-            session = await client.open_session(lease_s=LEASE_S)
+            leaves = chance.random() < _LEFT
+            session = await client.open_session(lease_s=LEASE_S if leaves else None)
+            where = f" {IN_A_LEFT_SESSION}" if leaves else ""
             for _ in range(chance.randrange(1, 8)):
                 behaviour = chance.choice(BEHAVIOURS)
-                with self.tally.counted(kind_of(behaviour, self.api)):
+                with self.tally.counted(kind_of(behaviour, self.api) + where):
                     await behaviour(session, chance)
-            if chance.random() < _CLOSED:
+            if not leaves:
                 await session.close()
             else:
                 await session._heartbeat.stop()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as after a crash
