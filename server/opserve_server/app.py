@@ -20,10 +20,12 @@ from opserve_kernels.registry import kernels_of, kernels_of_all
 from opserve_kernels.status import ExitStatus
 from opserve_server.administration import Administration
 from opserve_server.allocator import freeze_loaded_objects, keep_freed_memory
+from opserve_server.conformance.calls import SCOPE as CONFORMANCE_SCOPE
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.conformance.history import History, HistoryLimits
 from opserve_server.conformance.reference import ConformanceLimits, ReferenceDevice
 from opserve_server.conformance.runs import SuiteRuns
+from opserve_server.conformance.watched_runs import WatchedRuns
 from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
@@ -352,6 +354,8 @@ async def _conformance(
         runs_limit=settings.conformance_runs_limit,
         kept_limit=settings.conformance_history_limit,
     )
+    if identity is not None:
+        service.watched.add_source("runs", WatchedRuns(runs).read, scope=CONFORMANCE_SCOPE)
     kept = HistoryLimits(
         runs=settings.conformance_history_limit,
         baselines=settings.conformance_baselines_limit,

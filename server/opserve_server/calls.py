@@ -1,9 +1,8 @@
-"""Steps common to both APIs: call ids, texts, unexpected errors, readiness, closing of sessions."""
+"""Steps common to both APIs: call ids, texts, unexpected errors, closing of sessions."""
 
 import logging
 import re
 import time
-from collections.abc import Iterable
 from secrets import token_hex
 from traceback import clear_frames
 from typing import TypedDict
@@ -22,7 +21,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.observations import CALL, Call, CallBegan, CallEnded, Observe
 from opserve_server.core.principal import Principal
-from opserve_server.core.service import DeviceInfo, Service
+from opserve_server.core.service import Service
 
 _WELL_FORMED_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 VALUES_LIMIT = 1024
@@ -181,11 +180,3 @@ def internal_error(error: BaseException, *, call: str, request_id: str) -> Opser
     _release_frames(error)
     message = f"The service failed: report the request id {request_id} to its administrator."
     return OpserveError(Status.ACL_ERROR_INTERNAL_ERROR, message)
-
-
-def ready_profiles(devices: Iterable[DeviceInfo]) -> dict[str, bool]:
-    """Whether any device is ready, by profile."""
-    profiles: dict[str, bool] = {}
-    for device in devices:
-        profiles[device.profile] = profiles.get(device.profile, False) or device.ready
-    return profiles

@@ -112,6 +112,7 @@ class Apis:
             serving = tasks.create_task(rest.serve([self._listener]))
             interval_s = settings.health_interval_s
             lasting = [tasks.create_task(health.keep_updated(interval_s=interval_s))]
+            lasting.append(tasks.create_task(service.keep_ticking()))
             if self._tls is not None:
                 lasting.append(tasks.create_task(self._tls.keep_looking()))
             await rest.accepting.wait()

@@ -247,9 +247,13 @@ class Settings(BaseSettings):
     wait_limit_s: Seconds = 300.0
     """Longest wait of one call, seconds; longer timeouts are cut to it."""
     watch_limit_s: Seconds = 600.0
-    """Longest watch of a stream's history, seconds; clients then watch again."""
+    """Longest watch of a stream's history or of the service's state, seconds; clients then watch
+    again."""
     watch_quiet_limit_s: Seconds = 15.0
-    """Time without an entry after which a watch over REST sends a keep-alive, seconds."""
+    """Time without an entry or a change after which a watch over REST sends a keep-alive,
+    seconds."""
+    tenant_watches_limit: Count = 32
+    """Watches of the service's state by one tenant; all tenants together have at most 256."""
     call_time_limit_s: Seconds = 60.0
     """Device time after which a call is stopped, seconds, without pauses for other tenants."""
     worker_silence_limit_s: Seconds = 10.0

@@ -26,6 +26,7 @@ from opserve_server.core.info import WaitingInfo
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Result, Written
+from opserve_server.core.series import SeriesPoints
 from opserve_server.core.service import (
     DeterministicLevel,
     DeviceInfo,
@@ -37,6 +38,7 @@ from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
 from opserve_server.core.stream_commands import SynchronizeStream
 from opserve_server.core.timeline import StreamTimeline, Timeline
 from opserve_server.core.uploads import Uploads
+from opserve_server.core.watches import Change
 from opserve_server.core.whole_calls import Computed, WholeCall
 from server.core import every_command as core
 
@@ -70,6 +72,7 @@ ASKED = SessionRequest(
 )
 """A request without a default in it."""
 WAITING = WaitingInfo(
+    id="0badcafe",
     request_id="once",
     tenant="local",
     profile="ascend910b",
@@ -148,6 +151,17 @@ ENTRIES = (
 COPY = CopyEntry(kind=CopyKind.READ, buffer=3, size_bytes=64, started_s=1.0, ended_s=1.125)
 TIMELINE = Timeline(
     streams=(StreamTimeline(stream=0, entries=ENTRIES),), copies=(COPY,), kernel_variant="fma16"
+)
+
+
+CHANGES = (
+    Change(4, '{"devices":{"ascend910b-0":{"ready":true}},"waiting":{}}'),
+    Change(7, '{"devices":{},"waiting":{"0badcafe":null}}'),
+)
+POINTS = SeriesPoints(
+    step_s=1.0,
+    end="2026-11-24T04:00:00+00:00",
+    series={"device_sessions": {"ascend910b-0": [1.0, 2.5]}},
 )
 
 
@@ -348,6 +362,19 @@ class RecordingService(Service):
     async def _news(self) -> AsyncGenerator[News]:
         for news in (LostEntries(first=1, last=3), NoNews(), *ENTRIES):
             yield news
+
+    @override
+    async def watch(self, principal: Principal) -> AsyncGenerator[Change | NoNews]:
+        self._fail()
+        self.others.append(("watch",))
+        for news in (*CHANGES[:1], NoNews(), *CHANGES[1:]):
+            yield news
+
+    @override
+    def get_series(self, principal: Principal, names: str, *, last_s: int) -> SeriesPoints:
+        self._fail()
+        self.others.append(("get_series", names, last_s))
+        return POINTS
 
     @override
     def timeline(self, principal: Principal, session: str) -> Timeline:

@@ -331,6 +331,7 @@ class Waiting(_message.Message):
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     WAITED_S_FIELD_NUMBER: _builtins.int
     LEFT_S_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Id of the request; empty where it has none."""
     tenant: _builtins.str
@@ -344,6 +345,8 @@ class Waiting(_message.Message):
     waited_s: _builtins.float
     left_s: _builtins.float
     """Seconds until it times out."""
+    id: _builtins.str
+    """Public id, 8 hexadecimal digits."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -359,10 +362,11 @@ class Waiting(_message.Message):
         waits_for: _builtins.str = ...,
         waited_s: _builtins.float = ...,
         left_s: _builtins.float = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "left_s", b"left_s", "position", b"position", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tenant", b"tenant", "waited_s", b"waited_s", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "id", b"id", "left_s", b"left_s", "position", b"position", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tenant", b"tenant", "waited_s", b"waited_s", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -121,6 +121,7 @@ class History:
             tool=request.tool,
         )
         await kept.begin(run, results, kept=self.limits.runs)
+        self._runs.changes[tenant] += 1
         return run
 
     async def _set(self, request: SetBaseline) -> Baseline:

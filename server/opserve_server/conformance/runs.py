@@ -5,8 +5,8 @@ import logging
 import re
 import secrets
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, assert_never
@@ -141,6 +141,9 @@ class SuiteRuns:
         runs_limit: Active runs of one tenant.
         kept_limit: Stored runs of one tenant.
         clock: Seconds since 1970.
+
+    Attributes:
+        changes: Numbers of runs that were added or ended, by tenant.
     """
 
     def __init__(  # noqa: PLR0913  # each by its name
@@ -160,6 +163,7 @@ class SuiteRuns:
         self._executor = RunExecutor(service, workers, reference, clock)
         self._live: dict[str, ActiveRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.changes = Counter[str]()
 
     async def run(self, request: OfRun) -> OneRun | RunPage | ResultPage:
         """Executes a call.
@@ -260,6 +264,7 @@ class SuiteRuns:
             del self._live[live.run.id]
             live.ended.set()
             raise
+        self.changes[live.run.tenant] += 1
         self._tasks[live.run.id] = asyncio.create_task(self._execute(live, kept))
 
     async def _waited(self, request: GetRun) -> Run:
@@ -292,9 +297,13 @@ class SuiteRuns:
             check_like("target", request.target, TARGET)
         tenant = caller().tenant
         runs = await self.kept.of(tenant, target=request.target, before=before, limit=limit + 1)
-        page = [self._current(run) for run in runs[:limit]]
+        page = [self.current(run) for run in runs[:limit]]
         cursor = page[-1].id if len(runs) > limit else ""
         return RunPage(runs=[self.info(run) for run in page], cursor=cursor)
+
+    async def newest(self, tenant: str) -> Sequence[Run]:
+        """The runs of the first page of a tenant, as they are stored."""
+        return await self.kept.of(tenant, target="", before=None, limit=RUNS)
 
     async def _results(self, request: ListResults) -> ResultPage:
         limit = page_limit(request.limit, RESULTS, most=RESULTS_LIMIT)
@@ -332,9 +341,9 @@ class SuiteRuns:
         if found is None:
             allowed = "a run or baseline of the caller's tenant"
             raise HandleNotFound("run", run[:64], allowed=allowed)
-        return self._current(found)
+        return self.current(found)
 
-    def _current(self, run: Run) -> Run:
+    def current(self, run: Run) -> Run:
         """Corrects a stored run that is marked as running although no process executes it."""
         live = self._live.get(run.id)
         if live is not None:
@@ -356,6 +365,7 @@ class SuiteRuns:
             await self._executor.execute(live, kept)
         finally:
             del self._live[live.run.id], self._tasks[live.run.id]
+            self.changes[live.run.tenant] += 1
 
 
 def _check(request: RunSuite) -> None:

@@ -6,6 +6,7 @@ within its steps of priority can pass a waiting one. No request starves.
 """
 
 import asyncio
+import secrets
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -45,6 +46,7 @@ class QueuedRequest:
         disconnected: Whether its client is disconnected: the request keeps its position for a while
             and blocks no other request.
         timers: Its deadline, and the time by which its client must reconnect.
+        id: 8 random hexadecimal digits, which the tenant may see.
     """
 
     account: Account
@@ -55,6 +57,7 @@ class QueuedRequest:
     granted: "asyncio.Future[Session]"
     disconnected: bool = False
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
+    id: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
     def tenant(self) -> str:
@@ -183,6 +186,10 @@ class DeviceQueue:
                 capacity.reserve(request.requirements, tenant=request.tenant)
         return found
 
+    def waiting(self) -> list[QueuedRequest]:
+        """The waiting requests, in queue order."""
+        return [request for request in self._requests if not request.granted.done()]
+
     def end(
         self, error: Callable[[], OpserveError], *, where: Callable[[QueuedRequest], bool]
     ) -> None:
@@ -232,8 +239,7 @@ class DeviceQueue:
     def _check_may_wait(self, request: QueuedRequest, capacity: Capacity) -> None:
         if not request.requirements.wait_s:
             raise capacity.refusal(request.requirements)
-        waiting = [other for other in self._requests if not other.granted.done()]
-        others = [other for other in waiting if other is not request]
+        others = [other for other in self.waiting() if other is not request]
         same_tenant = [other for other in others if other.tenant == request.tenant]
         limits = self._limits
         if len(others) >= limits.waiting_limit:
@@ -331,6 +337,7 @@ class DeviceQueue:
             other for other in ahead if any(d.name in devices for d in other.requirements.devices)
         ]
         return WaitingInfo(
+            id=request.id,
             request_id="" if request.key is None else request.key[1],
             tenant=request.tenant,
             profile=request.requirements.profile,

@@ -41,6 +41,11 @@ class Device(Protocol):
         ...
 
     @property
+    def restarts(self) -> int:
+        """Workers that replaced a dead one."""
+        ...
+
+    @property
     def slabs(self) -> SlabPool:
         """Its memory."""
         ...

@@ -1,5 +1,6 @@
 """Dispatch: selects the next call for a device, and bounds the calls of each tenant there."""
 
+import asyncio
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
@@ -112,10 +113,12 @@ class Dispatcher:
 
     Attributes:
         waiting: Entries that wait on all streams of the device; each stream reports its own.
+        ended_calls: Calls that ended at the device.
     """
 
     def __init__(self, device: Device) -> None:
-        self.waiting = 0
+        self.waiting = self.ended_calls = 0
+        self._busy_s = self._busy_since_s = 0.0
         self._device = device
         self._queues: dict[
             str, _TenantQueue
@@ -123,6 +126,13 @@ class Dispatcher:
         self._flows = count(1)
         self._fair_queue = FairQueue[_TenantQueue]()
         self._at_device: dict[Entry, int] = {}
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which the device had a call, up to now."""
+        if not self._at_device:
+            return self._busy_s
+        return self._busy_s + asyncio.get_running_loop().time() - self._busy_since_s
 
     def offer(self, source: Source) -> None:
         """Registers that a stream has a call."""
@@ -158,6 +168,8 @@ class Dispatcher:
         while (queue := self._next()) is not None:
             source = queue.streams.take()
             entry, run = source.take_call()
+            if not self._at_device:
+                self._busy_since_s = asyncio.get_running_loop().time()
             queue.at_device += 1
             # Behind the tenant's other streams: they alternate call by call.
             if source.has_call:
@@ -189,6 +201,9 @@ class Dispatcher:
     def end(self, queue: _TenantQueue, source: Source, entry: Entry, outcome: CallOutcome) -> None:
         """Handles the end of a call at the device."""
         del self._at_device[entry]
+        self.ended_calls += 1
+        if not self._at_device:
+            self._busy_s += asyncio.get_running_loop().time() - self._busy_since_s
         # Before end_call, which may offer the stream's next call.
         queue.at_device -= 1
         source.end_call(entry, outcome)

@@ -1,5 +1,6 @@
 """Information that clients receive on devices and sessions."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from opserve_server.core.tenants import Resource
@@ -34,6 +35,54 @@ class DeviceInfo:
     tags: tuple[str, ...] = ()
     exclusive: bool = False
     kernel_variant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedDevice(DeviceInfo):
+    """A device with its current activity, as one tenant may see it.
+
+    Attributes:
+        since: Time since which `ready` and `restarts` are as they are, seconds since 1970.
+        restarts: Workers that replaced a dead one.
+        your_sessions: Open sessions of the tenant on it.
+        other_sessions: Open sessions of other tenants on it.
+        your_requests: Session requests of the tenant that wait for it, or for another device too.
+        other_requests: Those of other tenants.
+        queued_entries: Queued entries of streams, of all tenants.
+        busy_share: Share of the last second in which it had a call, 0 to 1.
+        calls_per_s: Calls that ended at it in the last second.
+    """
+
+    since: float
+    restarts: int
+    your_sessions: int
+    other_sessions: int
+    your_requests: int
+    other_requests: int
+    queued_entries: int
+    busy_share: float
+    calls_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """State of the service.
+
+    Attributes:
+        version: Its version.
+        started_at: Time of its start, seconds since 1970.
+        ready: Whether it accepts calls, and every profile has a device that is ready.
+        drains: Whether it is about to end and accepts no new work.
+        your_requests: Session requests of the tenant in the device queue.
+        other_requests: Those of other tenants.
+    """
+
+    version: str
+    started_at: float
+    ready: bool
+    drains: bool
+    your_requests: int
+    other_requests: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +195,7 @@ class WaitingInfo:
     """A request in the device queue.
 
     Attributes:
+        id: Its public id, 8 hexadecimal digits.
         request_id: Its client's id; empty where it has none.
         tenant: The requesting tenant.
         profile: Requested profile.
@@ -158,6 +208,7 @@ class WaitingInfo:
         left_s: Seconds until it times out.
     """
 
+    id: str
     request_id: str
     tenant: str
     profile: str
@@ -168,3 +219,11 @@ class WaitingInfo:
     waits_for: str
     waited_s: float
     left_s: float
+
+
+def ready_profiles(devices: Iterable[DeviceInfo]) -> dict[str, bool]:
+    """Whether any device is ready, by profile."""
+    profiles: dict[str, bool] = {}
+    for device in devices:
+        profiles[device.profile] = profiles.get(device.profile, False) or device.ready
+    return profiles

@@ -33,6 +33,7 @@ class Limits:
     drain_quiet_s: float
     watch_limit_s: float
     watch_quiet_limit_s: float
+    tenant_watches_limit: int
     uploads_bytes_limit: int
     request_ids_limit: int
     retained_bytes_limit: int

@@ -1,6 +1,7 @@
 """The core that both APIs call: sessions, and commands in them."""
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import (
     AsyncGenerator,
@@ -9,6 +10,7 @@ from collections.abc import (
     Coroutine,
     Generator,
     Iterable,
+    Mapping,
     Sequence,
 )
 from contextlib import contextmanager, suppress
@@ -30,9 +32,10 @@ from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
+    Unauthenticated,
     service_drains,
 )
-from opserve_server.core.history import News
+from opserve_server.core.history import News, NoNews
 from opserve_server.core.info import (
     DeviceInfo,
     FoundSession,
@@ -43,15 +46,18 @@ from opserve_server.core.info import (
 )
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import Observe, ignore
-from opserve_server.core.principal import Principal
+from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.requests import AnsweredRequests, check_request_id
 from opserve_server.core.results import Result, Written
+from opserve_server.core.series import STEP_S, Series, SeriesPoints
 from opserve_server.core.session import DeterministicLevel, Session
 from opserve_server.core.session_request import ANY_DEVICE, SessionRequest
 from opserve_server.core.sessions import Sessions, random_name
 from opserve_server.core.tenants import Tenant
 from opserve_server.core.timeline import Timeline, timeline_of
 from opserve_server.core.uploads import Uploads
+from opserve_server.core.watched import WatchedItems
+from opserve_server.core.watches import Audience, Change, Watches
 from opserve_server.core.whole_calls import Computed, WholeCall
 
 __all__ = [
@@ -62,6 +68,7 @@ __all__ = [
     "Service",
     "operator_not_found",
 ]
+log = logging.getLogger(__name__)
 
 
 class Service:
@@ -78,6 +85,9 @@ class Service:
     Attributes:
         accounts: Accounts of the tenants.
         uploads: Bodies in temporary files, of all tenants.
+        series: The latest ten minutes of counters and gauges.
+        watched: Computes the items of watches.
+        watches: Open watches of the service's state.
     """
 
     def __init__(
@@ -103,6 +113,12 @@ class Service:
             observe=observe,
             new_name=new_session_name,
         )
+        self.series = Series()
+        self.watched = WatchedItems(
+            devices, self._sessions, describe=self._describe, series=self.series
+        )
+        self.watched.add_source("service", self._usage_item, scope=Scope.OPERATE)
+        self.watches = Watches(self.watched.gather, limits=limits)
         # A table for each tenant: no other tenant can evict an answer that a retry needs.
         self._opened = defaultdict[str, AnsweredRequests[OpenedSession]](
             lambda: AnsweredRequests(
@@ -357,9 +373,34 @@ class Service:
         """Kept history of a session's work, for live streams."""
         return timeline_of(self._sessions.get(principal, session))
 
+    def watch(self, principal: Principal) -> AsyncGenerator[Change | NoNews]:
+        """The state of the service and its changes; see Watches.watch."""
+        return self.watches.watch(principal)
+
+    def get_series(self, principal: Principal, names: str, *, last_s: int) -> SeriesPoints:
+        """The latest points of series; see Series.of."""
+        return self.series.of(principal, names, last_s=last_s)
+
+    async def tick(self) -> None:
+        """Adds a point to each series and updates the watches."""
+        self.series.tick()
+        await self.watches.tick()
+
+    async def keep_ticking(self) -> None:
+        """Ticks once in a step of the series, until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        next_s = loop.time()
+        while True:
+            try:
+                await self.tick()
+            except Exception:
+                log.exception("the watches were not updated")
+            next_s = max(next_s + STEP_S, loop.time())
+            await asyncio.sleep(next_s - loop.time())
+
     def waiting_entries(self) -> dict[str, int]:
         """Entries that wait on streams, by the name of their device."""
-        return {device.name: self._sessions.waiting(device) for device in self._devices}
+        return {device.name: self._sessions.dispatcher(device).waiting for device in self._devices}
 
     def renew_tenants(self, tenants: Iterable[Tenant]) -> None:
         """Replaces the tenants; sessions of deleted or disabled ones end."""
@@ -375,11 +416,25 @@ class Service:
 
     async def drain(self) -> None:
         """Rejects new work; returns when all work is complete and every session has ended."""
-        await self._sessions.drain()
+        try:
+            await self._sessions.drain()
+        finally:
+            self.watches.end()
 
     async def stop(self) -> None:
         """Ends every session."""
+        self.watches.end()
         await self._sessions.close_all()
+
+    async def _usage_item(self, audience: Audience) -> Mapping[str, object]:
+        try:
+            return {
+                "usage": Usage(
+                    tenant=audience.tenant, uses=self.accounts.of(audience.tenant).uses()
+                )
+            }
+        except Unauthenticated:  # the guard ends its watches
+            return {}
 
     async def _open_once(
         self, principal: Principal, request: SessionRequest, request_id: str, *, wait_limit_s: float

@@ -98,9 +98,9 @@ class Sessions:
         """Whether one session has a device exclusively."""
         return device.name in self._exclusive
 
-    def waiting(self, device: Device) -> int:
-        """Entries waiting on the streams of a device."""
-        return self._dispatchers[device.name].waiting
+    def dispatcher(self, device: Device) -> Dispatcher:
+        """The dispatcher of a device."""
+        return self._dispatchers[device.name]
 
     async def open(
         self,
@@ -175,6 +175,10 @@ class Sessions:
             lambda request: all_tenants or request.tenant == principal.tenant
         )
 
+    def all(self) -> list[Session]:
+        """The open sessions of all tenants."""
+        return list(self._sessions.values())
+
     def infos(self, principal: Principal) -> list[SessionInfo]:
         """The sessions of the caller's tenant, or of all tenants for the scope admin."""
         return [session.info() for session in self._of(principal)]
@@ -209,7 +213,7 @@ class Sessions:
         self.draining = True
         self._end_waits()
         while self._sessions:
-            for session in list(self._sessions.values()):
+            for session in self.all():
                 # Quiet for a while, not just now: a client between two calls must not lose its
                 # session.
                 if session.is_quiet(self._limits.drain_quiet_s):
@@ -223,7 +227,7 @@ class Sessions:
             lambda: Unauthenticated("the tenant is disabled or gone"),
             where=lambda request: request.account.closed,
         )
-        for session in list(self._sessions.values()):
+        for session in self.all():
             if session.account.closed:
                 log.info("session %s… ends: its tenant is disabled or gone", session.id)
                 self._close(session)
@@ -232,7 +236,7 @@ class Sessions:
         """Ends every session, and every wait for one."""
         self.draining = True
         self._end_waits()
-        for session in list(self._sessions.values()):
+        for session in self.all():
             self._close(session)
         # Workers may stop only after this: they still write for the calls that end here.
         await asyncio.gather(*self._closing)

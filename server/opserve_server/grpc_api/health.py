@@ -14,8 +14,8 @@ from grpc_health.v1.health_pb2_grpc import (
     add_HealthServicer_to_server,  # pyright: ignore[reportUnknownVariableType]  # no types
 )
 
-from opserve_server.calls import ready_profiles
 from opserve_server.core.errors import HandleNotFound
+from opserve_server.core.info import ready_profiles
 from opserve_server.core.principal import ITSELF
 from opserve_server.core.service import Service
 from opserve_server.grpc_api.errors import Context

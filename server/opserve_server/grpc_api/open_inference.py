@@ -14,8 +14,9 @@ from google.protobuf.message_factory import GetMessageClass
 from opserve.open_inference import inference_service_pb2 as pb
 from opserve_kernels.errors import shortened
 from opserve_kernels.status import Status
-from opserve_server.calls import caller, malformed, note_failure, ready_profiles
+from opserve_server.calls import caller, malformed, note_failure
 from opserve_server.core.errors import NotSupported, OpserveError
+from opserve_server.core.info import ready_profiles
 from opserve_server.grpc_api.errors import Context
 from opserve_server.grpc_api.methods import WrappingServer
 from opserve_server.inference.infer import PARAMETERS_LIMIT, InferAnswer, InferCall, Inference

@@ -20,5 +20,6 @@ SCOPES: Mapping[str, Scope | None] = {
     "opserve.v1.SessionService": commands.SCOPE,
     "opserve.v1.StreamService": commands.SCOPE,
     "opserve.v1.UsageService": commands.SCOPE,
+    "opserve.v1.WatchService": commands.SCOPE,
 }
 """Scopes by the service's name; None admits every caller."""

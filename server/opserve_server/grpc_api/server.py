@@ -22,6 +22,7 @@ from opserve.v1 import (
     session_service_pb2,
     stream_service_pb2,
     usage_service_pb2,
+    watch_service_pb2,
 )
 from opserve.v1.admin_service_pb2_grpc import add_AdminServiceServicer_to_server
 from opserve.v1.command_service_pb2_grpc import add_CommandServiceServicer_to_server
@@ -30,6 +31,7 @@ from opserve.v1.operator_service_pb2_grpc import add_OperatorServiceServicer_to_
 from opserve.v1.session_service_pb2_grpc import add_SessionServiceServicer_to_server
 from opserve.v1.stream_service_pb2_grpc import add_StreamServiceServicer_to_server
 from opserve.v1.usage_service_pb2_grpc import add_UsageServiceServicer_to_server
+from opserve.v1.watch_service_pb2_grpc import add_WatchServiceServicer_to_server
 from opserve_server.administration import Administration
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.service import Service
@@ -48,6 +50,7 @@ from opserve_server.grpc_api.servicers import (
     StreamServicer,
     UsageServicer,
 )
+from opserve_server.grpc_api.watches import WatchServicer
 from opserve_server.guard import Guard
 from opserve_server.inference.infer import Inference
 
@@ -57,6 +60,7 @@ _SERVICES: Sequence[tuple[Callable[[Any, Any], None], Callable[[Service], object
     (add_StreamServiceServicer_to_server, StreamServicer),
     (add_CommandServiceServicer_to_server, CommandServicer),
     (add_UsageServiceServicer_to_server, UsageServicer),
+    (add_WatchServiceServicer_to_server, WatchServicer),
 )
 _HEADER_BYTES = 8 * 2**10
 """Largest size of an upload message beside its chunk, bytes."""
@@ -70,6 +74,7 @@ _FILES = (
     event_service_pb2,
     command_service_pb2,
     usage_service_pb2,
+    watch_service_pb2,
     admin_service_pb2,
     conformance_service_pb2,
 )

@@ -32,6 +32,7 @@ from opserve_server.rest_api.routers import (
     service,
     sessions,
     streams,
+    watches,
 )
 
 _ROUTERS = (
@@ -44,6 +45,7 @@ _ROUTERS = (
     executors.router,
     streams.router,
     events.router,
+    watches.router,
     conformance.router,
     admin.router,
 )
@@ -53,7 +55,7 @@ _TAGS = {
     module.__name__.rpartition(".")[2]: (module.__doc__ or "").strip()
     for module in (
         *(sessions, memory, operators, executors, streams, events),
-        *(conformance, admin, service),
+        *(watches, conformance, admin, service),
     )
 }
 _DESCRIPTION = (

@@ -1,7 +1,7 @@
 """Histories of streams as server-sent events, and timelines of sessions as JSON."""
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated, assert_never
@@ -15,11 +15,10 @@ from opserve_server.core.copies import CopyEntry
 from opserve_server.core.history import HistoryEntry, LostEntries, News, NoNews, Outcome, WorkKind
 from opserve_server.core.time_slices import in_slices
 from opserve_server.rest_api.models import DOCUMENTED
+from opserve_server.rest_api.server_sent_events import SIGN_OF_LIFE, event
 
-EVENT_STREAM = "text/event-stream"
 SequenceNumber = Annotated[int, Field(ge=0, le=2**63 - 1)]
 _EVENT_ID = re.compile(r"[0-9]{1,18}")
-_SIGN_OF_LIFE = b":\n\n"
 
 
 class WatchQuery(BaseModel):
@@ -116,9 +115,9 @@ def sequence_number(event_id: str) -> int:
     return int(event_id)
 
 
-async def events_of(watching: AsyncGenerator[News]) -> AsyncIterator[bytes]:
+async def events_of(watching: AsyncGenerator[News]) -> AsyncGenerator[bytes]:
     """News of a stream as server-sent events: `entry`, and `lost` for a gap."""
-    yield _SIGN_OF_LIFE  # so that the client sees at once that the watch has begun
+    yield SIGN_OF_LIFE  # so that the client sees at once that the watch has begun
     async with aclosing(watching):
         async for news in watching:
             yield _event(news)
@@ -127,18 +126,13 @@ async def events_of(watching: AsyncGenerator[News]) -> AsyncIterator[bytes]:
 def _event(news: News) -> bytes:
     match news:
         case HistoryEntry():
-            return _named("entry", news.sequence, _entry(news))
+            return event("entry", news.sequence, pydantic_core.to_json(_entry(news)))
         case LostEntries():
-            return _named("lost", news.last, news)
+            return event("lost", news.last, pydantic_core.to_json(news))
         case NoNews():
-            return _SIGN_OF_LIFE
+            return SIGN_OF_LIFE
         case _:
             assert_never(news)
-
-
-def _named(name: str, number: int, value: object) -> bytes:
-    data = pydantic_core.to_json(value)  # one line, whatever is in it
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), data)
 
 
 def _entry(entry: HistoryEntry) -> StreamEntry:

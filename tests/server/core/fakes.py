@@ -44,6 +44,7 @@ LIMITS = Limits(
     drain_quiet_s=1.0,
     watch_limit_s=600.0,
     watch_quiet_limit_s=15.0,
+    tenant_watches_limit=3,
     uploads_bytes_limit=256 * KIB,
     request_ids_limit=8,
     retained_bytes_limit=256 * KIB,
@@ -86,6 +87,7 @@ class FakeDevice:
     threads: int = 1
     tags: frozenset[str] = frozenset()
     ready: bool = True
+    restarts: int = 0
     auto: bool = True
     takes_ns: int = 10_000_000
     attached: dict[int, Slab] = field(default_factory=dict[int, Slab])

@@ -136,7 +136,7 @@ async def test_reflection_names_every_service(channel: grpc.aio.Channel) -> None
             f"opserve.v1.{name}Service"
             for name in (
                 *("Session", "Memory", "Operator", "Stream", "Event", "Command"),
-                *("Usage", "Admin", "Conformance"),
+                *("Usage", "Watch", "Admin", "Conformance"),
             )
         ),
         "grpc.health.v1.Health",

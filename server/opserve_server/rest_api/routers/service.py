@@ -9,10 +9,9 @@ from pathlib import Path as File
 from fastapi import APIRouter
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from opserve_server.calls import ready_profiles
 from opserve_server.core.commands import SCOPE
 from opserve_server.core.errors import HandleNotFound
-from opserve_server.core.info import DeviceInfo, Usage
+from opserve_server.core.info import DeviceInfo, Usage, ready_profiles
 from opserve_server.core.principal import ITSELF, Scope
 from opserve_server.rest_api.bodies import JSON
 from opserve_server.rest_api.dependencies import Behind, Caller, Core, requires

@@ -24,8 +24,9 @@ from opserve_server.rest_api.dependencies import (
     requires,
 )
 from opserve_server.rest_api.errors import problems
-from opserve_server.rest_api.histories import EVENT_STREAM, WatchQuery, events_of, sequence_number
+from opserve_server.rest_api.histories import WatchQuery, events_of, sequence_number
 from opserve_server.rest_api.route import ServiceRoute
+from opserve_server.rest_api.server_sent_events import EVENT_STREAM, streamed
 
 LAST_EVENT_ID = Header(
     alias="Last-Event-ID", description="Id of the last event; what follows it comes."
@@ -115,5 +116,4 @@ async def watch_stream(
     """Returns the outcomes of a stream's work, as server-sent events."""
     after = query.after if last_event_id is None else sequence_number(last_event_id)
     watching = session.service.watch_stream(session.principal, session.name, stream, after=after)
-    headers = {"Cache-Control": "no-store"}
-    return StreamingResponse(events_of(watching), headers=headers, media_type=EVENT_STREAM)
+    return streamed(events_of(watching))
