@@ -24,6 +24,7 @@ from opserve_server.core.service import Service
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
+from opserve_server.inference.infer import Inference
 from opserve_server.open_calls import OpenCalls
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.connections import (
@@ -76,14 +77,16 @@ async def bound_apis(
     with _listen("rest_address", settings.rest_address) as listener:
         probe_silent_clients(listener, limit_s=settings.silent_client_limit_s)
         health = Health(service)
-        server = _new_grpc_server(service, guard, administration, conformance, health, settings)
+        inference = Inference(service, output_bytes_limit=settings.message_bytes_limit)
+        behind = (service, guard, administration, conformance)
+        server = _new_grpc_server(*behind, health, inference=inference, settings=settings)
         try:
             addresses = Addresses(
                 grpc=_add_port(server, settings.grpc_address, tls),
                 rest=f"{'https' if tls else 'http'}://{_name_of(listener)}",
                 keys=not guard.keyless,
             )
-            app = new_rest_app(service, guard, administration, conformance, metrics, settings)
+            app = new_rest_app(*behind, metrics, inference=inference, settings=settings)
             rest = _RestServer(app, settings, tls)
             yield Apis(addresses, server, rest, listener, health, tls, guard.open_calls)
         finally:
@@ -149,12 +152,14 @@ class Apis:
             await self._open_calls.end(within_s=left_s)
 
 
-def _new_grpc_server(
+def _new_grpc_server(  # noqa: PLR0913  # each by its name
     service: Service,
     guard: Guard,
     administration: Administration,
     conformance: Conformance,
     health: Health,
+    *,
+    inference: Inference,
     settings: Settings,
 ) -> grpc.aio.Server:
     return grpc_server(
@@ -163,6 +168,7 @@ def _new_grpc_server(
         administration,
         conformance,
         health,
+        inference=inference,
         bounds=_grpc_bounds(settings),
         message_bytes_limit=settings.message_bytes_limit,
         chunk_bytes_limit=settings.chunk_bytes,
@@ -170,12 +176,14 @@ def _new_grpc_server(
     )
 
 
-def new_rest_app(
+def new_rest_app(  # noqa: PLR0913  # each by its name
     service: Service,
     guard: Guard,
     administration: Administration,
     conformance: Conformance,
     metrics: Metrics,
+    *,
+    inference: Inference,
     settings: Settings,
 ) -> RestApi:
     """The application of the HTTP port: the REST API and the Connect API."""
@@ -184,6 +192,7 @@ def new_rest_app(
         guard,
         administration,
         conformance,
+        inference=inference,
         accepts=lambda: not service.draining,
         metrics_page=metrics.page,
         body_bytes_limit=settings.body_bytes_limit,

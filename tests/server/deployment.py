@@ -25,6 +25,7 @@ from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
 from opserve_server.identity import Identity
+from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.store.store import Store, open_store
 from opserve_server.telemetry.metrics import Metrics
@@ -128,11 +129,13 @@ def _apis(
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,
     )
+    inference = Inference(service, output_bytes_limit=2**20)
     app = rest_app(
         service,
         guard,
         administration,
         conformance,
+        inference=inference,
         accepts=lambda: True,
         metrics_page=Metrics().page,
         body_bytes_limit=4096,
@@ -145,6 +148,7 @@ def _apis(
         administration,
         conformance,
         Health(service),
+        inference=inference,
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,
         silent_client_limit_s=30,

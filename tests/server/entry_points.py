@@ -18,6 +18,7 @@ from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.open_inference import SERVICE as OPEN_INFERENCE
 from opserve_server.grpc_api.server import _FILES, grpc_server
 from opserve_server.guard import Guard
+from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.app import ROUTES, RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
@@ -28,6 +29,22 @@ REQUEST_ID = "of-this-test"
 RUN_LIMITS = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
 BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode": "STOP"}}
 """Of routes that refuse an empty one."""
+
+IN_PATHS = {
+    "operator": "aclnnNone",
+    "tenant": "lab",
+    "key": "00000000",
+    "suite": "smoke",
+    "case": "none",
+    "run": "0" * 16,
+    "id": "00000000",
+    "name": "none",
+    "file": "init.js",
+    "model": "aclnnIm2col",
+    "version": "1",
+    "region": "none",
+}
+"""Values of the parameters of paths."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +113,19 @@ async def open_entry_points(
     service: Service, guard: Guard, metrics: Metrics, run_limits: RunLimits = RUN_LIMITS
 ) -> AsyncGenerator[EntryPoints]:
     """The APIs, until the block ends."""
+    administration, conformance = Administration(service, None), idle_conformance(service)
+    behind = (service, guard, administration, conformance)
+    inference = Inference(service, output_bytes_limit=2**20)
     rpcs = connect_rpcs(
         service,
-        Administration(service, None),
-        idle_conformance(service),
+        administration,
+        conformance,
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,
     )
     app = rest_app(
-        service,
-        guard,
-        Administration(service, None),
-        idle_conformance(service),
+        *behind,
+        inference=inference,
         accepts=lambda: True,
         metrics_page=metrics.page,
         body_bytes_limit=4096,
@@ -115,11 +133,9 @@ async def open_entry_points(
         rpcs=rpcs,
     )
     server = grpc_server(
-        service,
-        guard,
-        Administration(service, None),
-        idle_conformance(service),
+        *behind,
         Health(service),
+        inference=inference,
         message_bytes_limit=2**20,
         chunk_bytes_limit=2**18,
         silent_client_limit_s=30,
@@ -175,12 +191,9 @@ def request_in(rpc: MethodDescriptor, session: str) -> Message | None:
 def every_route(*, session: str) -> Iterator[tuple[str, str, str]]:
     """Name, verb and path of every route, with a session's name where it takes one."""
     for route in ROUTES:
-        path = route.path.replace("{session}", session).replace("{operator}", "aclnnNone")
-        path = path.replace("{tenant}", "lab").replace("{key}", "00000000")
-        path = path.replace("{suite}", "smoke").replace("{case}", "none").replace("{run}", "0" * 16)
-        path = (
-            path.replace("{id}", "00000000").replace("{name}", "none").replace("{file}", "init.js")
-        )
+        path = route.path.replace("{session}", session)
+        for parameter, value in IN_PATHS.items():
+            path = path.replace(f"{{{parameter}}}", value)
         for parameter in route.param_convertors:
             path = path.replace(f"{{{parameter}:int}}", "1")
         for verb in sorted(route.methods or ()):

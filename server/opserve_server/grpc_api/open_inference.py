@@ -1,51 +1,42 @@
 """The Open Inference Protocol over gRPC, as stock clients of Triton use it."""
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sized
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import grpc
 import numpy as np
 from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from opserve.open_inference import inference_service_pb2 as pb
 from opserve_kernels.errors import shortened
-from opserve_kernels.status import Status
 from opserve_server.calls import caller, malformed, note_failure
-from opserve_server.core.errors import NotSupported, OpserveError
-from opserve_server.core.info import ready_profiles
+from opserve_server.core.errors import OpserveError
 from opserve_server.grpc_api.errors import Context
 from opserve_server.grpc_api.methods import WrappingServer
-from opserve_server.inference.infer import PARAMETERS_LIMIT, InferAnswer, InferCall, Inference
-from opserve_server.inference.models import MODELS, Model, TensorMetadata, model_named
-from opserve_server.inference.statistics import ModelCounts
-from opserve_server.inference.tensors import RANK_LIMIT, WireTensor
-from opserve_server.version import VERSION
-
-SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
-NAME = "opserve"
-EXTENSIONS = (
-    *("binary_tensor_data", "model_configuration", "model_repository", "parameters"),
-    "statistics",
+from opserve_server.inference.arguments import TEXT_CHARACTERS
+from opserve_server.inference.descriptions import (
+    ServerMetadata,
+    config_of,
+    index_of,
+    is_ready,
+    metadata_of,
+    statistics_of,
 )
-_BUILT_IN = "models are built in"
-_MEMORY = "send tensors in the message, or map device memory by opserve's own client"
-REASONS: Mapping[str, str] = {
-    "RepositoryModelLoad": _BUILT_IN,
-    "RepositoryModelUnload": _BUILT_IN,
-    "SystemSharedMemoryStatus": _MEMORY,
-    "SystemSharedMemoryRegister": _MEMORY,
-    "SystemSharedMemoryUnregister": _MEMORY,
-    "CudaSharedMemoryStatus": _MEMORY,
-    "CudaSharedMemoryRegister": _MEMORY,
-    "CudaSharedMemoryUnregister": _MEMORY,
-    "TraceSetting": "the administrator of the service configures traces",
-    "LogSettings": "the administrator of the service configures logs",
-}
-"""Methods that are not supported, each with the reason or what to do instead."""
+from opserve_server.inference.infer import PARAMETERS_LIMIT, InferAnswer, InferCall, Inference
+from opserve_server.inference.models import model_named
+from opserve_server.inference.tensors import RANK_LIMIT, WireTensor
+from opserve_server.inference.unsupported import REASONS, check_tensor_parameters, not_supported
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+MessageT = TypeVar("MessageT", bound=Message)
+_ModelIndex = pb.RepositoryIndexResponse.ModelIndex
+SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 _CONTENTS: Mapping[str, tuple[str, str]] = {
     "FP32": ("fp32_contents", "<f4"),
     "FP64": ("fp64_contents", "<f8"),
@@ -86,35 +77,30 @@ class _Models:
     async def ServerReady(
         self, request: pb.ServerReadyRequest, context: Context
     ) -> pb.ServerReadyResponse:
-        return pb.ServerReadyResponse(ready=any(self._profiles().values()))
+        return pb.ServerReadyResponse(ready=is_ready(self.inference.service, caller()))
 
     async def ModelReady(
         self, request: pb.ModelReadyRequest, context: Context
     ) -> pb.ModelReadyResponse:
         model = model_named(request.name, request.version)
-        return pb.ModelReadyResponse(ready=self._is_ready(model))
+        return pb.ModelReadyResponse(ready=is_ready(self.inference.service, caller(), model))
 
     async def ServerMetadata(
         self, request: pb.ServerMetadataRequest, context: Context
     ) -> pb.ServerMetadataResponse:
-        return pb.ServerMetadataResponse(name=NAME, version=VERSION, extensions=EXTENSIONS)
+        return _message(pb.ServerMetadataResponse, ServerMetadata())
 
     async def ModelMetadata(
         self, request: pb.ModelMetadataRequest, context: Context
     ) -> pb.ModelMetadataResponse:
-        model = model_named(request.name, request.version)
-        return pb.ModelMetadataResponse(
-            name=model.name,
-            versions=[model.version],
-            platform=NAME,
-            inputs=map(_metadata, model.inputs),
-            outputs=map(_metadata, model.outputs),
-        )
+        metadata = metadata_of(model_named(request.name, request.version))
+        return _message(pb.ModelMetadataResponse, metadata)
 
     async def ModelConfig(
         self, request: pb.ModelConfigRequest, context: Context
     ) -> pb.ModelConfigResponse:
-        return pb.ModelConfigResponse(config=_config(model_named(request.name, request.version)))
+        config = config_of(model_named(request.name, request.version))
+        return pb.ModelConfigResponse(config=_message(pb.ModelConfig, config))
 
     async def ModelInfer(
         self, request: pb.ModelInferRequest, context: Context
@@ -135,7 +121,7 @@ class _Models:
                 answer = answer_of(made, request.id)
             except OpserveError as error:
                 note_failure(error)
-                answer = pb.ModelInferResponse(id=request.id[:PARAMETERS_LIMIT])
+                answer = pb.ModelInferResponse(id=request.id[:TEXT_CHARACTERS])
                 yield pb.ModelStreamInferResponse(
                     error_message=shortened(error.message), infer_response=answer
                 )
@@ -147,41 +133,22 @@ class _Models:
     async def ModelStatistics(
         self, request: pb.ModelStatisticsRequest, context: Context
     ) -> pb.ModelStatisticsResponse:
-        account = self.inference.service.accounts.of(caller().tenant)
-        names = [model_named(request.name, request.version)] if request.name else MODELS.values()
-        counts = ((model, self.inference.statistics.of(account, model)) for model in names)
-        return pb.ModelStatisticsResponse(model_stats=[_statistics(*one) for one in counts])
+        statistics = statistics_of(self.inference, caller(), request.name, request.version)
+        return _message(pb.ModelStatisticsResponse, statistics)
 
     async def RepositoryIndex(
         self, request: pb.RepositoryIndexRequest, context: Context
     ) -> pb.RepositoryIndexResponse:
-        index = pb.RepositoryIndexResponse()
-        for model in MODELS.values():
-            ready = self._is_ready(model)
-            if ready or not request.ready:
-                state, reason = ("READY", "") if ready else ("UNAVAILABLE", "no device is ready")
-                index.models.add(name=model.name, version=model.version, state=state, reason=reason)
-        return index
-
-    def _is_ready(self, model: Model) -> bool:
-        """Whether a device that has the operator is ready."""
-        return any(
-            ready and name in model.operator.support for name, ready in self._profiles().items()
-        )
-
-    def _profiles(self) -> dict[str, bool]:
-        service = self.inference.service
-        return {} if service.draining else ready_profiles(service.list_devices(caller()))
+        index = index_of(self.inference.service, caller(), ready_only=request.ready)
+        return pb.RepositoryIndexResponse(models=[_message(_ModelIndex, one) for one in index])
 
 
 async def _refuse(name: str, *_: object) -> NoReturn:
-    raise NotSupported(
-        Status.ACL_ERROR_API_NOT_SUPPORT,
-        f"{name} is not supported: {REASONS[name]}.",
-        parameter=name,
-        given="a call",
-        allowed="none",
-    )
+    raise not_supported(name)
+
+
+def _message(kind: type[MessageT], description: "DataclassInstance") -> MessageT:
+    return kind(**asdict(description))
 
 
 def call_of(request: pb.ModelInferRequest) -> InferCall:
@@ -189,10 +156,15 @@ def call_of(request: pb.ModelInferRequest) -> InferCall:
 
     Raises:
         InvalidArgument: 100000, the message has too many members, or contradicts itself.
+        NotSupported: 200001, a tensor is in shared memory, or a class is requested.
     """
     for name in ("parameters", "inputs", "outputs"):
         _check_few(name, getattr(request, name))
     inputs, raw = request.inputs, request.raw_input_contents
+    for tensor in inputs:
+        check_tensor_parameters(tensor.parameters)
+    for output in request.outputs:
+        check_tensor_parameters(output.parameters)
     if raw and len(raw) != len(inputs):
         allowed = f"one for each of {len(inputs)} inputs"
         raise malformed("raw_input_contents", given=str(len(raw)), allowed=allowed)
@@ -224,11 +196,7 @@ def answer_of(answer: InferAnswer, request_id: str) -> pb.ModelInferResponse:
     for output in answer.outputs:
         message.outputs.add(name=output.name, datatype=output.datatype, shape=output.shape)
     if answer.warnings:
-        broken = [
-            {name: shortened(str(value)) for name, value in asdict(warning).items()}
-            for warning in answer.warnings
-        ]
-        message.parameters["warnings"].string_param = json.dumps(broken)
+        message.parameters["warnings"].string_param = answer.warnings_text
     return message
 
 
@@ -249,43 +217,3 @@ def _contents(tensor: pb.ModelInferRequest.InferInputTensor) -> bytes:
         raise malformed(tensor.name[:64], given="contents, or nothing", allowed=allowed)
     name, dtype = _CONTENTS[tensor.datatype]
     return np.asarray(getattr(tensor.contents, name), dtype).tobytes()
-
-
-def _metadata(tensor: TensorMetadata) -> pb.ModelMetadataResponse.TensorMetadata:
-    return pb.ModelMetadataResponse.TensorMetadata(**asdict(tensor))
-
-
-def _config(model: Model) -> pb.ModelConfig:
-    config = pb.ModelConfig(name=model.name, platform=NAME, backend=NAME, max_batch_size=0)
-    for tensor in model.inputs:
-        # The operator decides which of its arguments it needs.
-        config.input.add(
-            name=tensor.name, data_type=_type(tensor), dims=tensor.shape, optional=True
-        )
-    for tensor in model.outputs:
-        config.output.add(name=tensor.name, data_type=_type(tensor), dims=tensor.shape)
-    return config
-
-
-def _type(tensor: TensorMetadata) -> pb.DataType.ValueType:
-    return pb.DataType.Value(f"TYPE_{tensor.datatype}")
-
-
-def _statistics(model: Model, counts: ModelCounts) -> pb.ModelStatistics:
-    done = counts.success.count
-    none = pb.StatisticDuration(count=done)
-    return pb.ModelStatistics(
-        name=model.name,
-        version=model.version,
-        last_inference=counts.last_ms,
-        inference_count=done,
-        execution_count=done,
-        inference_stats=pb.InferStatistics(
-            success=pb.StatisticDuration(**asdict(counts.success)),
-            fail=pb.StatisticDuration(**asdict(counts.fail)),
-            queue=none,
-            compute_input=none,
-            compute_infer=pb.StatisticDuration(**asdict(counts.compute)),
-            compute_output=pb.StatisticDuration(**asdict(counts.output)),
-        ),
-    )

@@ -91,6 +91,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     conformance: Conformance,
     health: Health,
     *,
+    inference: Inference,
     bounds: Sequence[tuple[str, int]] = (),
     message_bytes_limit: int,
     chunk_bytes_limit: int,
@@ -108,7 +109,7 @@ def grpc_server(  # noqa: PLR0913  # each limit by its name
     add_services(
         wrapping, service, administration, conformance, chunk_bytes_limit=chunk_bytes_limit
     )
-    add_open_inference(wrapping, Inference(service, output_bytes_limit=message_bytes_limit))
+    add_open_inference(wrapping, inference)
     health.add_to(wrapping)
     ours = [described.full_name for described in (*SERVICES, OPEN_INFERENCE)]
     reflected = reflection.ReflectionServicer([*ours, HEALTH, REFLECTION])

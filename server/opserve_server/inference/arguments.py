@@ -10,7 +10,7 @@ from opserve_server.calls import malformed
 from opserve_server.schemas import nested_schemas
 
 TEXT_CHARACTERS = 1024
-"""Characters of an attribute as text, at most: JSON of any length would take time."""
+"""Characters of a text, at most: parsing JSON of any length would take time."""
 ENTRIES = 64
 """Entries of an attribute, at most; no operator accepts more than 8."""
 _INT64 = range(-(2**63), 2**63)

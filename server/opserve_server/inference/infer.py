@@ -1,32 +1,33 @@
 """Inference: a call of a model as a whole call of its operator."""
 
 import asyncio
+import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from opserve_kernels.errors import choices_shortened
-from opserve_kernels.status import Status
+from opserve_kernels.errors import choices_shortened, shortened
 from opserve_kernels.tensor import DataType, Format
 from opserve_server.calls import malformed
-from opserve_server.core.errors import NotSupported, OpserveError
+from opserve_server.core.errors import OpserveError
 from opserve_server.core.one_shot import OneShotCall, TensorChoice, computed
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import RuleWarning
 from opserve_server.core.service import Service
 from opserve_server.core.session_request import SessionRequest
-from opserve_server.inference.arguments import attribute
+from opserve_server.inference.arguments import TEXT_CHARACTERS, attribute
 from opserve_server.inference.models import DATATYPES, Model, model_named
 from opserve_server.inference.statistics import Statistics
 from opserve_server.inference.tensors import OF_DATATYPE, WireTensor, array_of, attribute_value
+from opserve_server.inference.unsupported import no_sequences
 
 SESSION_PARAMETERS = ("profile", "accuracy", "documented_rules")
 """Parameters that configure the session of a call."""
 PARAMETERS_LIMIT = 64
-_WAIT_S = 30.0
-_US_PER_S = 1e6
+"""Parameters of a call, its inputs and its outputs, at most, each."""
+_WAIT_US, _US_PER_S = 30_000_000, 1e6
 _DTYPE_OF, _FORMAT_OF, _MASK = "dtype_of_", "format_of_", "output_mask"
 _IGNORED = frozenset({"priority", "headers", "binary_data_output", "timeout"})
 ChoiceT = TypeVar("ChoiceT")
@@ -65,6 +66,16 @@ class InferAnswer:
     model: Model
     outputs: Sequence[WireTensor]
     warnings: tuple[RuleWarning, ...]
+
+    @property
+    def warnings_text(self) -> str:
+        """The warnings as JSON, for a parameter of the answer."""
+        return json.dumps(
+            [
+                {name: shortened(str(value)) for name, value in asdict(warning).items()}
+                for warning in self.warnings
+            ]
+        )
 
 
 class Inference:
@@ -167,7 +178,7 @@ def _check_parameters(model: Model, given: Mapping[str, object]) -> None:
     known = _parameters_of(model)
     for name in given:
         if name.startswith(_SEQUENCE):
-            raise _sequences()
+            raise no_sequences()
         if name not in known and name not in _IGNORED and not name.startswith(_IGNORED_PREFIX):
             allowed = choices_shortened(", ".join(known))
             raise malformed("parameters", given=name[:64], allowed=allowed)
@@ -181,11 +192,16 @@ def _parameters_of(model: Model) -> Collection[str]:
 
 def _session(given: Mapping[str, object]) -> SessionRequest:
     """The session; the protocol's timeout, in microseconds, bounds the wait for a device."""
-    timeout, wait_s = given.get("timeout"), _WAIT_S
+    timeout, wait_us = given.get("timeout"), _WAIT_US
     if isinstance(timeout, int) and timeout > 0:
-        wait_s = min(timeout / _US_PER_S, _WAIT_S)
+        wait_us = min(timeout, _WAIT_US)
     profile, accuracy, rules = (_text(name, given.get(name, "")) for name in SESSION_PARAMETERS)
-    return SessionRequest(profile=profile, accuracy=accuracy, documented_rules=rules, wait_s=wait_s)
+    return SessionRequest(
+        profile=profile,
+        accuracy=accuracy,
+        documented_rules=rules,
+        wait_s=wait_us / _US_PER_S,
+    )
 
 
 def _member(given: Mapping[str, object], name: str, known: Mapping[str, ChoiceT]) -> ChoiceT | None:
@@ -234,16 +250,8 @@ def _outputs(model: Model, call: InferCall) -> Sequence[str]:
 
 
 def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or len(value) > PARAMETERS_LIMIT:
-        raise malformed(name, given=str(value)[:64], allowed="a short text")
+    if not isinstance(value, str) or len(value) > TEXT_CHARACTERS:
+        shown = value[:64] if isinstance(value, str) else type(value).__name__
+        allowed = f"a text of at most {TEXT_CHARACTERS} characters"
+        raise malformed(name, given=shown, allowed=allowed)
     return value
-
-
-def _sequences() -> NotSupported:
-    return NotSupported(
-        Status.ACL_ERROR_API_NOT_SUPPORT,
-        "Models have no sequences: send each call without parameters that begin with sequence_.",
-        parameter="sequence_id",
-        given="a sequence",
-        allowed="none",
-    )

@@ -13,7 +13,12 @@ _MS_PER_S = 1e3
 
 @dataclass(slots=True)
 class Duration:
-    """A number of events, and their time in nanoseconds."""
+    """A number of events, and their time.
+
+    Attributes:
+        count: The number.
+        ns: The time, nanoseconds.
+    """
 
     count: int = 0
     ns: int = 0

@@ -1,6 +1,7 @@
 """Tensors of a call on the wire: datatype, shape and bytes, as arrays."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -22,6 +23,14 @@ _NUMPY: Mapping[str, np.dtype[Any]] = {
     "INT64": np.dtype("<i8"),
     "BOOL": np.dtype(np.bool_),
 }
+
+_FLOATS: AbstractSet[type] = frozenset({int, float})
+_NUMBERS: Mapping[str, AbstractSet[type]] = {
+    **dict.fromkeys(("FP32", "FP16", "FP64"), _FLOATS),
+    "INT64": frozenset({int}),
+    "BOOL": frozenset({bool}),
+}
+"""Python's types of the elements of a tensor in JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +67,46 @@ def array_of(tensor: WireTensor) -> NDArray[Any]:
     if len(tensor.data) != size_bytes:
         allowed = f"{size_bytes} bytes: {tensor.datatype} of shape {list(tensor.shape)}"
         raise malformed(tensor.name, given=f"{len(tensor.data)} bytes", allowed=allowed)
-    return np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
+    try:
+        return np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
+    except ValueError as error:  # sizes that NumPy cannot hold beside a 0
+        shown = str(list(tensor.shape))
+        raise malformed(tensor.name, given=shown, allowed="NumPy's shapes") from error
+
+
+def numbers_of(tensor: WireTensor) -> list[float]:
+    """The elements of a tensor of floats as numbers."""
+    if OF_DATATYPE[tensor.datatype] is DataType.BF16:  # which NumPy lacks: half of a float
+        array = (np.frombuffer(tensor.data, "<u2").astype("<u4") << 16).view("<f4")
+    else:
+        array = np.frombuffer(tensor.data, _NUMPY[tensor.datatype])
+    numbers: list[float] = array.tolist()
+    return numbers
+
+
+def bytes_of(name: str, datatype: str, numbers: list[object]) -> bytes:
+    """The bytes of a tensor whose elements are numbers.
+
+    Args:
+        name: Name of the tensor.
+        datatype: Its datatype.
+        numbers: The elements: few, as each is checked.
+
+    Raises:
+        InvalidArgument: 100000, the datatype has no numbers, or an element is none of it.
+    """
+    if datatype not in _NUMBERS:
+        allowed = f"{', '.join(_NUMBERS)} as numbers, or binary data"
+        raise malformed(f"{name}.datatype", given=datatype[:64], allowed=allowed)
+    kinds = {type(number) for number in numbers}
+    if not kinds <= _NUMBERS[datatype]:
+        given = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise malformed(f"{name}.data", given=given, allowed=f"numbers of {datatype}")
+    try:
+        with np.errstate(over="ignore"):  # beyond the range is infinite
+            return np.array(numbers, _NUMPY[datatype]).tobytes()
+    except OverflowError:
+        raise malformed(f"{name}.data", given="a larger integer", allowed=datatype) from None
 
 
 def attribute_value(tensor: WireTensor, kind: str) -> object:

@@ -16,18 +16,21 @@ from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.service import Service
 from opserve_server.guard import Guard
+from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.dependencies import Backend
 from opserve_server.rest_api.endpoints import NO_RPCS, Rpc
 from opserve_server.rest_api.errors import Problem
 from opserve_server.rest_api.middleware import CallMiddleware, service_routes
 from opserve_server.rest_api.models import RUN_BODIES
 from opserve_server.rest_api.one_shot import RunLimits
+from opserve_server.rest_api.open_inference import FORMS
 from opserve_server.rest_api.routers import (
     admin,
     conformance,
     events,
     executors,
     memory,
+    open_inference,
     operators,
     service,
     sessions,
@@ -42,6 +45,7 @@ _ROUTERS = (
     sessions.router,
     memory.router,
     operators.router,
+    open_inference.router,
     executors.router,
     streams.router,
     events.router,
@@ -55,7 +59,7 @@ _TAGS = {
     module.__name__.rpartition(".")[2]: (module.__doc__ or "").strip()
     for module in (
         *(sessions, memory, operators, executors, streams, events),
-        *(watches, conformance, admin, service),
+        *(open_inference, watches, conformance, admin, service),
     )
 }
 _DESCRIPTION = (
@@ -109,7 +113,7 @@ class RestApi(FastAPI):
 
 
 def _complete(document: dict[str, Any]) -> None:
-    models: list[type[BaseModel]] = [Problem, *RUN_BODIES.values(), *conformance.FORMS]
+    models: list[type[BaseModel]] = [Problem, *RUN_BODIES.values(), *FORMS, *conformance.FORMS]
     _, described = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
@@ -129,6 +133,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
     administration: Administration,
     conformance: Conformance,
     *,
+    inference: Inference,
     accepts: Callable[[], bool],
     metrics_page: Callable[[], bytes],
     body_bytes_limit: int,
@@ -142,6 +147,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         guard: Authenticates and admits callers.
         administration: The administration calls.
         conformance: The conformance calls.
+        inference: Calls of models.
         accepts: Whether the service accepts calls, or is about to end.
         metrics_page: The metrics in Prometheus' text format.
         body_bytes_limit: Maximum size of a JSON body, bytes.
@@ -153,6 +159,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         service=service,
         administration=administration,
         conformance=conformance,
+        inference=inference,
         accepts=accepts,
         metrics_page=metrics_page,
         document=lambda: app.document,

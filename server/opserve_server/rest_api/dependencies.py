@@ -18,6 +18,7 @@ from opserve_server.core.commands import Command
 from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.principal import Principal, Scope
 from opserve_server.core.service import Service
+from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.models import STRICT, derived, parse, parsed_values, values_of
 from opserve_server.rest_api.one_shot import RunLimits
 
@@ -38,6 +39,7 @@ class Backend:
         service: The core.
         administration: The administration calls.
         conformance: The conformance calls.
+        inference: Calls of models.
         accepts: Whether the service accepts calls, or is about to end.
         metrics_page: The metrics in Prometheus' text format.
         document: The OpenAPI document; building it takes half a second, once.
@@ -49,6 +51,7 @@ class Backend:
     service: Service
     administration: Administration
     conformance: Conformance
+    inference: Inference
     accepts: Callable[[], bool]
     metrics_page: Callable[[], bytes]
     document: Callable[[], bytes]

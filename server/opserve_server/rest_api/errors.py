@@ -44,6 +44,7 @@ from opserve_server.core.errors import (
 )
 
 PROBLEM_JSON = "application/problem+json"
+_OPEN_INFERENCE = "/v2"
 
 
 class RangeNotSatisfiable(InvalidArgument):
@@ -119,6 +120,8 @@ class Problem(BaseModel):
     """The allowed values, or empty."""
     request_id: str
     """Id of this call in the service's log."""
+    error: str | None = None
+    """The detail again, below /v2 alone, where clients of the Open Inference Protocol read it."""
     executor: int | None = None
     """The executor that failed, where one did."""
     ended: str | None = None
@@ -187,6 +190,7 @@ def _answer(error: OpserveError, row: Row, *, path: str, request_id: str) -> Res
         given=shortened(error.given),
         allowed=shortened(error.allowed),
         request_id=request_id,
+        error=shortened(error.message) if path.startswith(_OPEN_INFERENCE) else None,
         executor=error.executor if isinstance(error, ExecutionFailed) else None,
         ended=end_of(error) or None,
         **quota_members(error),

@@ -11,6 +11,7 @@ from opserve_server.connect_api.rpcs import connect_rpcs
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.observations import Call, CallEnded, Observation
 from opserve_server.guard import Guard
+from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
@@ -29,6 +30,7 @@ def app_of(service: RecordingService, guard: Guard) -> RestApi:
         guard,
         administration,
         conformance,
+        inference=Inference(service, output_bytes_limit=1024),
         accepts=lambda: True,
         metrics_page=Metrics().page,
         body_bytes_limit=8192,

@@ -8,6 +8,7 @@ import pytest
 from opserve_server.administration import Administration
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
+from opserve_server.inference.infer import Inference
 from server.conformance_service import idle_conformance
 from server.guards import keyless_guard
 from server.recording import RecordingService
@@ -34,6 +35,7 @@ async def channel(service: RecordingService, health: Health) -> AsyncIterator[gr
         Administration(service, None),
         idle_conformance(service),
         health,
+        inference=Inference(service, output_bytes_limit=MESSAGE_LIMIT),
         message_bytes_limit=MESSAGE_LIMIT,
         chunk_bytes_limit=CHUNK_LIMIT,
         silent_client_limit_s=30,

@@ -9,6 +9,7 @@ import pytest
 from opserve_server.administration import Administration
 from opserve_server.core.accounts import Accounts
 from opserve_server.guard import Guard
+from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.metrics import Metrics
@@ -39,6 +40,7 @@ class Api:
             self.guard,
             Administration(self.service, None),
             idle_conformance(self.service),
+            inference=Inference(self.service, output_bytes_limit=RUN_LIMIT),
             accepts=lambda: self.accepts,
             metrics_page=self.metrics.page,
             body_bytes_limit=BODY_LIMIT,

@@ -17,6 +17,7 @@ from opserve_server import npz
 from opserve_server.administration import Administration
 from opserve_server.core.service import Service
 from opserve_server.core.tenants import Quota, Resource
+from opserve_server.inference.infer import Inference
 from opserve_server.npz import JOINED_BYTES
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
@@ -66,6 +67,7 @@ def app(core: Service, with_keys: ServiceWithKeys) -> RestApi:
         with_keys.guard,
         Administration(core, None),
         idle_conformance(core),
+        inference=Inference(core, output_bytes_limit=4096),
         accepts=lambda: True,
         metrics_page=bytes,
         body_bytes_limit=4096,

@@ -15,6 +15,7 @@ from opserve_server.core.observations import CallEnded, Observation, Observe
 from opserve_server.grpc_api.health import Health
 from opserve_server.grpc_api.server import grpc_server
 from opserve_server.guard import Guard
+from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.app import RestApi, rest_app
 from opserve_server.rest_api.one_shot import RunLimits
 from opserve_server.telemetry.logs import log_observation
@@ -58,6 +59,7 @@ def http_app(
     )
     return rest_app(
         *behind,
+        inference=Inference(service, output_bytes_limit=1024),
         accepts=lambda: True,
         metrics_page=metrics.page,
         body_bytes_limit=1024,
@@ -92,6 +94,7 @@ async def apis() -> AsyncIterator[Apis]:
     server = grpc_server(
         *behind,
         Health(service),
+        inference=Inference(service, output_bytes_limit=1024),
         message_bytes_limit=64 * 1024,
         chunk_bytes_limit=1024,
         silent_client_limit_s=30,
