@@ -42,8 +42,8 @@ def document_of(call: ModelCall, way: Way) -> tuple[dict[str, Any], bytes]:
     """A call with parameters as text and binary inputs, or with lists, or with small tensors."""
     inputs, parameters = dict(call.inputs), dict[str, Any]()
     for name, value in call.parameters.items():
-        read = json.loads(value) if isinstance(value, str) and value[0] in "[{" else value
-        if way == "tensors" and isinstance(read, list):
+        read: Any = json.loads(value) if isinstance(value, str) and value[0] in "[{" else value
+        if way == "tensors" and type(read) is list:
             inputs[name] = np.array(read)
         else:
             parameters[name] = read if way == "lists" else value
@@ -69,7 +69,7 @@ def outputs_of(answer: httpx2.Response) -> dict[str, Any]:
     length = int(answer.headers.get(LENGTH, len(answer.content)))
     document, binary = json.loads(answer.content[:length]), answer.content[length:]
     assert document["id"] == "of this test"
-    found = {}
+    found = dict[str, Any]()
     for output in document["outputs"]:
         dtype = DTYPES[output["datatype"]]
         if "data" in output:

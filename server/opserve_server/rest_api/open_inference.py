@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -197,7 +197,7 @@ def _flat(data: list[object], depth: int) -> Generator[object]:
     """The elements of nested lists; deeper ones are no elements."""
     for one in data:
         if isinstance(one, list) and depth > 1:
-            yield from _flat(one, depth - 1)
+            yield from _flat(cast("list[object]", one), depth - 1)
         else:
             yield one
 
