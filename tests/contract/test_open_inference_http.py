@@ -42,11 +42,12 @@ def document_of(call: ModelCall, way: Way) -> tuple[dict[str, Any], bytes]:
     """A call with parameters as text and binary inputs, or with lists, or with small tensors."""
     inputs, parameters = dict(call.inputs), dict[str, Any]()
     for name, value in call.parameters.items():
-        read: Any = json.loads(value) if isinstance(value, str) and value[0] in "[{" else value
-        if way == "tensors" and type(read) is list:
-            inputs[name] = np.array(read)
+        form = value[:1] if isinstance(value, str) else ""
+        if way == "tensors" and form == "[":
+            inputs[name] = np.array(json.loads(f"{value}"))
         else:
-            parameters[name] = read if way == "lists" else value
+            is_json = way == "lists" and form in {"[", "{"}
+            parameters[name] = json.loads(f"{value}") if is_json else value
     document: dict[str, Any] = {"id": "of this test", "parameters": parameters, "inputs": []}
     binary = b""
     for name, array in inputs.items():
