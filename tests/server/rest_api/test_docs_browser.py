@@ -45,7 +45,7 @@ def test_the_page_shows_every_operation_and_sends_no_foreign_request(chromium: B
         page.on("pageerror", lambda error: failed.append(str(error)))
         page.goto(f"{address}/docs")
         page.wait_for_selector(".opblock")
-        assert len(page.query_selector_all(".opblock-tag-section")) == 10
-        assert len(page.query_selector_all(".opblock")) >= 94
+        assert len(page.query_selector_all(".opblock-tag-section")) == 11
+        assert len(page.query_selector_all(".opblock")) >= 96
     assert all(url.startswith((address, "data:")) for url in asked)
     assert failed == []
