@@ -19,7 +19,13 @@ from opserve_kernels.status import Status
 from opserve_server.core.accounts import Account
 from opserve_server.core.capacity import Capacity
 from opserve_server.core.devices import Device
-from opserve_server.core.errors import LimitExceeded, OpserveError, Unavailable, WaitTimedOut
+from opserve_server.core.errors import (
+    HandleNotFound,
+    LimitExceeded,
+    OpserveError,
+    Unavailable,
+    WaitTimedOut,
+)
 from opserve_server.core.info import WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.session import IdleTimer, LoopStalls, Session
@@ -196,6 +202,26 @@ class DeviceQueue:
         """Ends selected requests with an error each."""
         for request in [request for request in self._requests if where(request)]:
             self._reject(request, error())
+
+    def cancel(self, tenant: str, request_id: str) -> None:
+        """Ends a waiting request of a tenant, by its public id, with an error.
+
+        Raises:
+            HandleNotFound: 107017, none of the tenant's requests has the id.
+        """
+        found = (one for one in self.waiting() if (one.tenant, one.id) == (tenant, request_id))
+        request = next(found, None)
+        if request is None:
+            allowed = "the id of a waiting request"
+            raise HandleNotFound("request", request_id[:64], allowed=allowed)
+        cancelled = WaitTimedOut(
+            Status.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+            "The session request was cancelled by its tenant: make it again if it is still needed.",
+            parameter="session",
+            given="cancelled",
+            allowed="a new request",
+        )
+        self._reject(request, cancelled)
 
     def _grant(self, request: QueuedRequest, device: Device) -> bool:
         """Opens a session; returns whether the device has one more."""

@@ -205,6 +205,14 @@ class Service:
         """The tenant's own requests that wait for a device; all requests for the scope admin."""
         return self._sessions.waiting_infos(principal)
 
+    def cancel_waiting(self, principal: Principal, request_id: str) -> None:
+        """Ends a waiting request of the tenant by its public id; its client gets an error.
+
+        Raises:
+            HandleNotFound: 107017, no such request waits.
+        """
+        self._sessions.device_queue.cancel(principal.tenant, request_id)
+
     def get_session(self, principal: Principal, session: str) -> FoundSession:
         """The data with which a client continues a session after a break; renews its lease."""
         found = self._sessions.get(principal, session)
@@ -397,6 +405,10 @@ class Service:
                 log.exception("the watches were not updated")
             next_s = max(next_s + STEP_S, loop.time())
             await asyncio.sleep(next_s - loop.time())
+
+    def timeline_of(self, principal: Principal, session_id: str) -> Timeline:
+        """The timeline of a session from list_sessions; renews no lease."""
+        return timeline_of(self._sessions.find(principal, session_id))
 
     def waiting_entries(self) -> dict[str, int]:
         """Entries that wait on streams, by the name of their device."""

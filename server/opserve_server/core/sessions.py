@@ -183,6 +183,17 @@ class Sessions:
         """The sessions of the caller's tenant, or of all tenants for the scope admin."""
         return [session.info() for session in self._of(principal)]
 
+    def find(self, principal: Principal, session_id: str) -> Session:
+        """One of the sessions in `infos`, for an administrator or its tenant.
+
+        Raises:
+            HandleNotFound: 107017, there is none.
+        """
+        session = self._by_id.get(session_id)
+        if session is None or not _sees(principal, session):
+            raise HandleNotFound("session", session_id[:64], allowed="the id of an open session")
+        return session
+
     async def release(self, principal: Principal, session_id: str, *, force: bool) -> None:
         """Ends one of the sessions in `infos`, on behalf of an administrator or its tenant.
 
@@ -190,9 +201,7 @@ class Sessions:
             HandleNotFound: 107017, there is none.
             WrongState: 107000, it has work, and force was not given.
         """
-        session = self._by_id.get(session_id)
-        if session is None or not _sees(principal, session):
-            raise HandleNotFound("session", session_id[:64], allowed="the id of an open session")
+        session = self.find(principal, session_id)
         if session.working and not force:
             raise WrongState(
                 Status.ACL_ERROR_RT_PARAM_INVALID,

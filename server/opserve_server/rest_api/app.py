@@ -15,6 +15,7 @@ from opserve_server.administration import Administration
 from opserve_server.conformance.conformance import Conformance
 from opserve_server.core.fair_slots import FairSlots
 from opserve_server.core.service import Service
+from opserve_server.dashboard.files import static_files
 from opserve_server.guard import Guard
 from opserve_server.inference.infer import Inference
 from opserve_server.rest_api.dependencies import Backend
@@ -27,6 +28,7 @@ from opserve_server.rest_api.open_inference import FORMS
 from opserve_server.rest_api.routers import (
     admin,
     conformance,
+    dashboard,
     events,
     executors,
     memory,
@@ -40,6 +42,7 @@ from opserve_server.rest_api.routers import (
 
 _ROUTERS = (
     service.open_router,
+    dashboard.router,
     service.metrics_router,
     service.router,
     sessions.router,
@@ -154,6 +157,7 @@ def rest_app(  # noqa: PLR0913  # each by its name
         run_limits: Bounds on one-shot calls.
         rpcs: RPCs of the Connect API by path.
     """
+    static_files()  # read before the first call
     app = declared_api()
     app.state.backend = Backend(
         service=service,

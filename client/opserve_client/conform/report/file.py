@@ -1,6 +1,7 @@
 """The report as one HTML file: markup, style, scripts, and data in base64."""
 
 import json
+import re
 import zlib
 from base64 import b64encode
 from hashlib import sha256
@@ -13,7 +14,10 @@ from opserve_client.conform.record import RunRecord
 from opserve_client.conform.report.content import chunks_of, index_of
 from opserve_kernels.conformance.comparison import Outcomes
 
-_SCRIPTS = ("data.js", "table.js", "maps.js", "details.js", "app.js")  # in order of use
+_SHARED = ("elements.js", "maps.js", "case.js")
+"""Modules that the service's dashboard loads, too, in order of use."""
+_SCRIPTS = ("data.js", "table.js", "details.js", "app.js")  # in order of use
+_MODULE_WORDS = re.compile(r"^import .*\n|^export (?=const |function )", re.MULTILINE)
 _LEVEL = 6  # of zlib: higher levels take twice the time and save some per cent
 
 
@@ -48,7 +52,9 @@ def report_of(
     """
     data = [_packed('id="index"', index_of(run, baseline, expected))]
     data += [_packed('class="chunk"', chunk) for chunk in chunks_of(run, baseline, expected)]
-    style, script = _read("page.css"), "".join(map(_read, _SCRIPTS))
+    style = _shared("theme.css") + _read("page.css")
+    modules = _MODULE_WORDS.sub("", "".join(map(_shared, _SHARED)))  # one script, as its own are
+    script = modules + "".join(map(_read, _SCRIPTS))
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'; "
@@ -67,6 +73,11 @@ def _packed(mark: str, value: object) -> str:
 
 def _read(name: str) -> str:
     page = files("opserve_client.conform.report") / "page"
+    return (page / name).read_text(encoding="utf-8")
+
+
+def _shared(name: str) -> str:
+    page = files("opserve_kernels.conformance") / "page"
     return (page / name).read_text(encoding="utf-8")
 
 

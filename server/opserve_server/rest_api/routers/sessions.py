@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from opserve_server.calls import close_session
 from opserve_server.core.commands import SCOPE, Command
-from opserve_server.core.info import FoundSession, OpenedSession, WaitingInfo
+from opserve_server.core.info import FoundSession, OpenedSession, SessionInfo, WaitingInfo
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.rest_api.batch import Results, SubmitBody, commands_in, result_in_json
@@ -78,6 +78,80 @@ class WaitingRequests:
     """
 
     waiting: list[WaitingInfo]
+
+
+class SessionIdBody(BaseModel):
+    """A session, by its public id."""
+
+    model_config = DOCUMENTED
+
+    id: str = ""
+    """Id of the session, as listed."""
+    force: bool = False
+    """Whether to end it while it has work."""
+
+
+class SessionIdQuery(BaseModel):
+    """A session, by its public id."""
+
+    model_config = DOCUMENTED
+
+    id: str = ""
+    """Id of the session, as listed."""
+
+
+class RequestIdBody(BaseModel):
+    """A waiting request, by its public id."""
+
+    model_config = DOCUMENTED
+
+    id: str = ""
+    """Id of the request, as listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSessions:
+    """The tenant's open sessions, by their public ids; all of them for an administrator.
+
+    Attributes:
+        sessions: The sessions.
+    """
+
+    sessions: list[SessionInfo]
+
+
+@router.get("/v1/sessions", name="listSessions")
+async def list_sessions(service: Core, principal: Caller) -> OpenSessions:
+    """Lists the tenant's open sessions."""
+    return OpenSessions(sessions=service.list_sessions(principal))
+
+
+@router.post(
+    "/v1/sessions:release", name="releaseSession", status_code=204, responses=problems(404, 409)
+)
+async def release_session(service: Core, principal: Caller, body: SessionIdBody) -> None:
+    """Ends a session of the tenant by its public id; one with work only with force."""
+    await service.release(principal, body.id, force=body.force)
+
+
+@router.get(
+    "/v1/sessions:timeline",
+    name="getTimelineById",
+    response_model=Timeline,
+    responses=problems(404),
+)
+async def get_timeline_by_id(
+    service: Core, principal: Caller, query: Annotated[SessionIdQuery, Query()]
+) -> Response:
+    """Returns the timeline of a session of the tenant by its public id; renews no lease."""
+    timeline = service.timeline_of(principal, query.id)
+    return Response(await timeline_of(timeline), media_type=JSON)
+
+
+@router.post("/v1/waiting:cancel", name="cancelWaiting", status_code=204, responses=problems(404))
+async def cancel_waiting(service: Core, principal: Caller, body: RequestIdBody) -> None:
+    """Ends a request of the tenant that waits for a device; its client gets an error."""
+    service.cancel_waiting(principal, body.id)
 
 
 @router.post(

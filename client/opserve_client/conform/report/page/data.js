@@ -38,38 +38,3 @@ function rowOf(place) {
     about: columns.about[place],
   };
 }
-
-/** JSON has no name for infinity and NaN: they are texts. */
-function toNumber(value) {
-  return typeof value === "string" ? Number(value) : value;
-}
-
-/** A used fraction of the tolerance, for people. */
-function fraction(used) {
-  if (used === null || Number.isNaN(used)) return "–";
-  if (used === Infinity) return "∞";
-  if (used >= 1e6) return `${used.toExponential(0)}×`;
-  if (used > 1) return `${used < 10 ? used.toFixed(1) : count(Math.round(used))}×`;
-  return used === 0 ? "0" : used < 0.01 ? "<1 %" : `${Math.round(used * 100)} %`;
-}
-
-/** A number of an element, whole enough to be compared. */
-function value(given) {
-  const number = toNumber(given);
-  if (number === null) return "–";
-  if (!Number.isFinite(number)) return Number.isNaN(number) ? "NaN" : number > 0 ? "∞" : "-∞";
-  return Number.isInteger(number) && Math.abs(number) < 1e7 ? String(number) : String(Number(number.toPrecision(8)));
-}
-
-/** An element with children: texts stay texts, whatever they hold. */
-function make(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, held] of Object.entries(attributes)) {
-    if (held === true) element.setAttribute(key, "");
-    else if (held !== false && held !== null) element.setAttribute(key, held);
-  }
-  element.append(...children.filter((child) => child !== null));
-  return element;
-}
-
-const count = new Intl.NumberFormat("en").format;

@@ -14,10 +14,6 @@ const COLUMNS = [
   ["profile", "Profile"],
   ["id", "Case"],
 ].filter(([key]) => key !== "before" || index.baseline);
-const SIGNS = {
-  PASSED: "✓", FAILED: "✗", ERROR: "!", NONDETERMINISTIC: "≠", MISTRUSTED: "?",
-  INVALID_ARGUMENTS: "⊘", UNIMPLEMENTED: "∅", SKIPPED: "–",
-};
 const NUMBERS = new Set(["worst", "before", "errors"]);
 
 const grid = document.getElementById("grid");
@@ -31,10 +27,6 @@ let printing = false;
 /** Height of a row: a narrow window has rows of several lines, so that each reason can be read. */
 function rowHeight() {
   return Number.parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row"));
-}
-
-function statusBadge(status) {
-  return make("span", { class: `badge ${status}` }, `${SIGNS[status] ?? "•"} ${status}`);
 }
 
 function cellOf(row, key) {
@@ -113,5 +105,5 @@ function showRows(rows) {
 grid.addEventListener("scroll", () => requestAnimationFrame(drawRows), { passive: true });
 addEventListener("resize", () => { drawRows(); redrawMaps(); });
 for (const [event, held] of [["beforeprint", true], ["afterprint", false]]) {
-  addEventListener(event, () => { printing = held; drawRows(); redrawMaps(); });
+  addEventListener(event, () => { printing = held; document.body.classList.toggle("printing", held); drawRows(); redrawMaps(); });
 }

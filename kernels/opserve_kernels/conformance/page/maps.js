@@ -1,5 +1,6 @@
 // Heat maps of the used fraction. Within the tolerance they are blue, beyond it orange: the two stay apart for
 // colour-blind eyes too, lightness goes one way within each, and what is wrong has a mark of its own.
+import { count, fraction, make, toNumber, value } from "./elements.js";
 
 const SCALES = {
   light: {
@@ -20,7 +21,7 @@ const WRAPPED_CELLS = 64; // of a map with one row
 const MAP_TITLES = { plane: "Planes", position: "Positions", tap: "Taps of the kernel" };
 
 function isDark() {
-  if (printing) return false;
+  if (document.body.classList.contains("printing")) return false;
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
@@ -79,7 +80,7 @@ function layoutOf(map) {
   };
 }
 
-function drawMap(canvas, map, layout, cursor) {
+function drawMap(canvas, map, layout, cursor, form) {
   const scale = SCALES[isDark() ? "dark" : "light"];
   const sharp = devicePixelRatio || 1;
   canvas.width = layout.width * sharp;
@@ -97,9 +98,9 @@ function drawMap(canvas, map, layout, cursor) {
   map.values.forEach((given, place) => {
     const used = toNumber(given);
     const [x, y] = layout.corner(place);
-    pen.fillStyle = colour(used, scale);
+    pen.fillStyle = form.colour(used, scale, map);
     pen.fillRect(x, y, inner, inner);
-    if (!(used <= 1) && layout.cell >= MARKED_CELL_PX) drawMark(pen, x, y, inner, used > 3 || Number.isNaN(used) ? scale.mark : scale.unmarked);
+    if (form.isWrong(used) && layout.cell >= MARKED_CELL_PX) drawMark(pen, x, y, inner, used > 3 || Number.isNaN(used) ? scale.mark : scale.unmarked);
   });
   if (cursor !== null) {
     const [x, y] = layout.corner(cursor);
@@ -133,6 +134,30 @@ function entriesOf(map, place) {
   return entries.join(", ");
 }
 
+/** How a map shows the used fraction of the tolerance. */
+const USED = {
+  colour,
+  isWrong: (used) => !(used <= 1),
+  title: mapTitle,
+  summary(map) {
+    const wrong = map.values.filter((used) => !(toNumber(used) <= 1)).length;
+    return wrong ? `${count(wrong)} of ${count(map.values.length)} cells are wrong` : "no cell is wrong";
+  },
+  read: readCell,
+};
+
+/** How a map shows values between -map.most and map.most: blue from 0 up, orange below. */
+export const VALUES = {
+  colour(given, scale, { most }) {
+    if (!Number.isFinite(given)) return scale.infinite;
+    return given < 0 ? mixed(scale.wrong, given / -most) : mixed(scale.right, most ? given / most : 0);
+  },
+  isWrong: (given) => !Number.isFinite(given),
+  title: (map) => map.title,
+  summary: (map) => map.summary,
+  read: (map, place) => `${entriesOf(map, place)}: ${value(map.values[place])}`,
+};
+
 function readCell(map, place) {
   const used = toNumber(map.values[place]);
   return `${entriesOf(map, place)}: ${fraction(used)} of the tolerance${used <= 1 ? "" : ", wrong"}`;
@@ -145,20 +170,19 @@ function mapTitle(map) {
 }
 
 /** A map with its title, its reading line, and keys and pointer that move over its cells. */
-function heatMap(map) {
+export function heatMap(map, form = USED) {
   let layout = layoutOf(map);
-  const wrong = map.values.filter((used) => !(toNumber(used) <= 1)).length;
+  const summary = form.summary(map);
   const canvas = make("canvas", {
     tabindex: "0", role: "img",
-    "aria-label": `${mapTitle(map)}: ${wrong} of ${map.values.length} cells are wrong. Arrow keys read cells.`,
+    "aria-label": `${form.title(map)}: ${summary}. Arrow keys read cells.`,
   });
-  const summary = wrong ? `${count(wrong)} of ${count(map.values.length)} cells are wrong` : "no cell is wrong";
   const reading = make("output", { class: "reading" }, summary);
   let cursor = null;
   const read = (place) => {
     cursor = place;
-    drawMap(canvas, map, layout, cursor);
-    reading.textContent = place === null ? summary : readCell(map, place);
+    drawMap(canvas, map, layout, cursor, form);
+    reading.textContent = place === null ? summary : form.read(map, place);
   };
   canvas.addEventListener("pointermove", (event) => read(layout.placeAt(event.offsetX, event.offsetY)));
   canvas.addEventListener("pointerleave", () => read(null));
@@ -171,10 +195,10 @@ function heatMap(map) {
   });
   canvas.redraw = () => {
     layout = layoutOf(map);
-    drawMap(canvas, map, layout, cursor);
+    drawMap(canvas, map, layout, cursor, form);
   };
   canvas.redraw();
-  return make("figure", { class: "map" }, make("figcaption", {}, mapTitle(map)),
+  return make("figure", { class: "map" }, make("figcaption", {}, form.title(map)),
     make("div", { class: "wide" }, canvas), axesHint(map), reading);
 }
 
@@ -186,7 +210,7 @@ function axesHint(map) {
 }
 
 /** What the colours mean. */
-function legend() {
+export function legend() {
   const steps = [0, 0.25, 0.5, 0.75, 1, 1.5, 3, 10, 30, 100, Infinity];
   const canvases = [];
   const items = steps.map((used) => {
@@ -208,6 +232,6 @@ function legend() {
     make("span", {}, "Used fraction of the tolerance"), ...items);
 }
 
-function redrawMaps() {
-  for (const canvas of document.querySelectorAll("canvas")) canvas.redraw();
+export function redrawMaps() {
+  for (const canvas of document.querySelectorAll("canvas")) canvas.redraw?.(); // charts redraw themselves
 }

@@ -1,0 +1,62 @@
+// Who uses how much? For administrators: use against quota, refusals, device seconds by day, audit.
+import { html } from "./vendor/htm-preact.js";
+import { get, useLoad } from "./data.js";
+import { bytes, count, moment, percent, rate, seconds } from "./format.js";
+import { Badge, Bar, Empty, Failure, Section, Table } from "./parts.js";
+
+const WORDS = { device_memory_bytes: "Device memory", bytes_in_flight: "Bytes in flight", calls_per_s: "Call rate", device_seconds_per_day: "Device time today",
+  queued_entries: "Queued entries" };
+const FORMATS = { device_memory_bytes: bytes, bytes_in_flight: bytes, calls_per_s: rate, device_seconds_per_day: seconds };
+const AUDIT_ROWS = 50;
+
+export function Tenants() {
+  const activity = useLoad(() => get("/v1/admin/activity"), []);
+  if (activity.problem?.status === 403) {
+    return html`<${Section} title="Tenants"><${Empty}>Only administrators see all tenants. Your own use is below.<//><//><${Own} />`;
+  }
+  if (!activity.value) return html`<${Section} title="Tenants">${activity.problem ? html`<${Failure} problem=${activity.problem} />` : html`<${Empty}>Reading the tenants …<//>`}<//>`;
+  return html`<${Section} title="Tenants" hint="read at ${moment(activity.value.at)}"><p><button type="button" onClick=${activity.again}>Read again</button>
+      <span class="hint"> The audit records each reading.</span></p>
+    ${activity.value.tenants.map((one) => html`<h3>${one.tenant} <small>weight ${count(one.weight)}, ${count(one.calls)} calls since the start</small></h3>
+      <${Uses} key=${one.tenant} label="Use of ${one.tenant}" uses=${one.uses} />`)}<//>
+    <${Days} /><${Audit} />`;
+}
+
+function Own() {
+  const usage = useLoad(() => get("/v1/usage"), []);
+  if (!usage.value) return html`<${Failure} problem=${usage.problem} />`;
+  return html`<${Section} title="Your tenant: ${usage.value.tenant}"><${Uses} label="Your use" uses=${usage.value.uses} /><//>`;
+}
+
+function Uses({ label, uses }) {
+  const rows = uses.map(({ resource, limit, use, refusals }) => {
+    const format = FORMATS[resource] ?? count;
+    const share = limit ? use / limit : 0;
+    return { id: resource, cells: [
+      WORDS[resource] ?? `${resource[0].toUpperCase()}${resource.slice(1).replaceAll("_", " ")}`, format(use), limit === null ? "none" : format(limit),
+      limit === null ? "" : html`<${Bar} share=${share} label="${percent(share)} of the limit" kind=${share >= 0.9 ? "bad" : ""} /> ${percent(share)}`,
+      refusals ? html`<b>${count(refusals)}</b>` : "0",
+    ] };
+  });
+  return html`<${Table} label=${label} numbers=${[1, 2, 4]} titles=${["Resource", "In use", "Limit", "Share", "Calls refused"]} rows=${rows} />`;
+}
+
+function Days() {
+  const { value, problem } = useLoad(() => get("/v1/admin/usage"), []);
+  if (!value) return html`<${Section} title="Device time by day"><${Failure} problem=${problem} /><//>`;
+  const rows = value.rows.toSorted((one, other) => other.day.localeCompare(one.day) || other.device_s - one.device_s);
+  const most = Math.max(...rows.map((row) => row.device_s), 1e-9);
+  return html`<${Section} title="Device time by day" hint="days in UTC">${rows.length ? html`<${Table} label="Device time by day" numbers=${[3, 5]}
+    titles=${["Day", "Tenant", "Profile", "Device time", "", "Calls"]} rows=${rows.map((row) => ({ id: `${row.day} ${row.tenant} ${row.profile}`, cells: [
+      row.day, row.tenant, row.profile, seconds(row.device_s), html`<${Bar} share=${row.device_s / most} label="" />`, count(row.calls)] }))} />`
+    : html`<${Empty}>No device time is recorded yet. It appears after the first calls.<//>`}<//>`;
+}
+
+function Audit() {
+  const { value, problem } = useLoad(() => get("/v1/admin/audit", { limit: AUDIT_ROWS }), []);
+  if (!value) return html`<${Section} title="Audit"><${Failure} problem=${problem} /><//>`;
+  return html`<${Section} title="Audit" hint="the newest ${count(AUDIT_ROWS)} entries; all of them: opserve audit">
+    <${Table} label="Audit" titles=${["When", "Outcome", "Call", "Over", "Caller", "Reason", "Calls"]} rows=${value.entries.map((entry, place) => ({ id: place, cells: [
+      moment(entry.at), html`<${Badge} kind=${entry.outcome === "OK" ? "good" : "bad"}>${entry.outcome}<//>`, entry.method, entry.face, [entry.tenant, entry.principal].filter(Boolean).join(" / ") || "unknown",
+      [entry.reason, entry.detail].filter(Boolean).join("; "), count(entry.count)] }))} /><//>`;
+}
