@@ -22,7 +22,7 @@ from opserve_server.core.history import (
     Outcome,
     WorkKind,
 )
-from opserve_server.core.info import WaitingInfo
+from opserve_server.core.info import SessionInfo, WaitingInfo
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Result, Written
@@ -71,6 +71,19 @@ ASKED = SessionRequest(
     documented_rules="warn",
 )
 """A request without a default in it."""
+LISTED = SessionInfo(
+    id="5e551011",
+    tenant="local",
+    device="ascend910b-0",
+    profile="ascend910b",
+    open_s=3.0,
+    expires_in_s=27.0,
+    exclusive=False,
+    calls=0,
+    queued_entries=0,
+    working=False,
+    memory_bytes=0,
+)
 WAITING = WaitingInfo(
     id="0badcafe",
     request_id="once",
@@ -375,6 +388,27 @@ class RecordingService(Service):
         self._fail()
         self.others.append(("get_series", names, last_s))
         return POINTS
+
+    @override
+    def list_sessions(self, principal: Principal) -> list[SessionInfo]:
+        self._fail()
+        return [LISTED]
+
+    @override
+    async def release(self, principal: Principal, session_id: str, *, force: bool) -> None:
+        self._fail()
+        self.others.append(("release", session_id, force))
+
+    @override
+    def cancel_waiting(self, principal: Principal, request_id: str) -> None:
+        self._fail()
+        self.others.append(("cancel_waiting", request_id))
+
+    @override
+    def timeline_of(self, principal: Principal, session_id: str) -> Timeline:
+        self._fail()
+        self.others.append(("timeline_of", session_id))
+        return TIMELINE
 
     @override
     def timeline(self, principal: Principal, session: str) -> Timeline:

@@ -37,8 +37,8 @@ FREE = {
     *("root", "dashboardRoot", "dashboard", "dashboardFile", "dashboardSharedFile"),
 }
 """Routes that need no key."""
-OPEN = {"root": 307, "dashboardRoot": 307, "dashboardSharedFile": 404}
-"""Statuses of those that answer otherwise than 200: redirects, and a folder of no file."""
+OPEN = {"root": 307, "dashboardRoot": 307, "dashboardFile": 404, "dashboardSharedFile": 404}
+"""Statuses of those that answer otherwise than 200: redirects, and names of no file."""
 REFLECTION: Any = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"].methods[0]
 LIST_DEVICES = next(rpc for rpc in every_rpc() if rpc.name == "ListDevices")
 HEALTH: Any = health_pb2.DESCRIPTOR.services_by_name["Health"].methods_by_name["Check"]

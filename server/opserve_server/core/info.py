@@ -75,6 +75,7 @@ class ServiceState:
         drains: Whether it is about to end and accepts no new work.
         your_requests: Session requests of the tenant in the device queue.
         other_requests: Those of other tenants.
+        scopes: Scopes of the caller.
     """
 
     version: str
@@ -83,6 +84,7 @@ class ServiceState:
     drains: bool
     your_requests: int
     other_requests: int
+    scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,6 +156,7 @@ class WatchedItems:
             drains=drains,
             your_requests=yours,
             other_requests=snapshot.tenant_requests.total() - yours,
+            scopes=tuple(sorted(audience.scopes)),
         )
         return Item("service", "state", state, state)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from opserve_server.core.errors import (
+    HandleNotFound,
     InvalidArgument,
     LimitExceeded,
     QuotaExceeded,
@@ -294,6 +295,22 @@ async def test_a_caller_receives_its_position_and_keeps_it_by_repeating_the_requ
     assert repeated[1].done()
     assert not repeated[0].done()
     repeated[0].cancel()
+
+
+async def test_a_tenant_cancels_its_own_waiting_requests_alone(clients: WaitingClients) -> None:
+    await clients.service.open_session(LAB, WAITS)
+    first, second = clients.requests(), clients.requests()
+    await asyncio.sleep(TURN)
+    mine, other = clients.service.list_waiting(LAB)
+    with pytest.raises(HandleNotFound, match="id of a waiting request"):
+        clients.service.cancel_waiting(MILL, mine.id)
+    clients.service.cancel_waiting(LAB, mine.id)
+    assert "was cancelled by its tenant" in (await refused(first)).message
+    assert [info.id for info in clients.service.list_waiting(LAB)] == [other.id]
+    with pytest.raises(HandleNotFound):
+        clients.service.cancel_waiting(LAB, mine.id)
+    assert not second.done()
+    second.cancel()
 
 
 async def test_a_place_without_further_requests_expires(clients: WaitingClients) -> None:

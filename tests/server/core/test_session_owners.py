@@ -45,6 +45,20 @@ async def test_a_tenant_sees_its_own_sessions_and_an_admin_sees_all(caller: Call
         await caller.service.release(LAB, caller.name[:8], force=True)
 
 
+async def test_the_timeline_of_a_session_is_shown_by_its_id_to_its_tenant_and_admins(
+    caller: Caller,
+) -> None:
+    caller.service.renew_tenants([Tenant(name="lab")])
+    timeline = caller.service.timeline(LOCAL, caller.name)
+    await asyncio.sleep(LIMITS.lease_default_s - 1)
+    for principal in (LOCAL, ADMIN):
+        assert caller.service.timeline_of(principal, caller.name[:8]) == timeline
+    with pytest.raises(HandleNotFound, match="id of an open session"):
+        caller.service.timeline_of(LAB, caller.name[:8])
+    await asyncio.sleep(2)
+    assert not caller.service.list_sessions(LOCAL), "looking at it renews no lease"
+
+
 async def test_only_force_ends_a_session_that_works(caller: Caller) -> None:
     await caller.execute(await caller.plan())
     with pytest.raises(WrongState, match="has work"):

@@ -19,6 +19,8 @@ from server.core import every_command as core
 from server.recording import (
     ASKED,
     DEVICE,
+    ENTRIES,
+    LISTED,
     RESULTS,
     SESSION,
     SHARED_MEMORY,
@@ -314,6 +316,24 @@ async def test_a_request_that_waits_is_answered_with_its_position(
     waiting = asdict(WAITING) | {"tags": list(WAITING.tags)}
     assert (answer.status_code, answer.json()) == (202, {"waiting": waiting})
     assert listed.json() == {"waiting": [waiting]}
+
+
+async def test_sessions_and_waiting_requests_are_listed_and_ended_by_their_public_ids(
+    client: httpx2.AsyncClient, service: RecordingService
+) -> None:
+    listed = await client.get("/v1/sessions")
+    assert listed.json() == {"sessions": [asdict(LISTED)]}
+    timeline = await client.get("/v1/sessions:timeline", params={"id": LISTED.id})
+    assert len(timeline.json()["streams"][0]["entries"]) == len(ENTRIES)
+    body = {"id": LISTED.id, "force": True}
+    assert (await client.post("/v1/sessions:release", json=body)).status_code == 204
+    cancelled = await client.post("/v1/waiting:cancel", json={"id": WAITING.id})
+    assert cancelled.status_code == 204
+    assert service.others == [
+        ("timeline_of", LISTED.id),
+        ("release", LISTED.id, True),
+        ("cancel_waiting", WAITING.id),
+    ]
 
 
 async def test_a_session_opens_without_a_body(

@@ -32,4 +32,4 @@ export const rate = (number) => `${short(number)} /s`;
 /** A moment, seconds since 1970, in the reader's time zone. */
 export const moment = (since) => new Date(1000 * since).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
-export const ago = (since) => `${seconds(Math.max(0, Date.now() / 1000 - since))} ago`;
+export const ago = (since) => `${seconds(Math.max(0, Math.floor(Date.now() / 1000 - since)))} ago`;

@@ -9,23 +9,20 @@ const WORDS = { device_memory_bytes: "Device memory", bytes_in_flight: "Bytes in
 const FORMATS = { device_memory_bytes: bytes, bytes_in_flight: bytes, calls_per_s: rate, device_seconds_per_day: seconds };
 const AUDIT_ROWS = 50;
 
-export function Tenants() {
+export function Tenants({ live }) {
+  const { scopes = [] } = live.service.get("state") ?? {}, usage = live.service.get("usage");
+  return html`${usage && html`<${Section} title="Your tenant: ${usage.tenant}"><${Uses} label="Your use" uses=${usage.uses} /><//>`}
+    ${scopes.includes("admin") ? html`<${All} />` : html`<${Section} title="All tenants"><${Empty}>Only administrators see other tenants: use a key with the scope admin.<//><//>`}`;
+}
+
+function All() {
   const activity = useLoad(() => get("/v1/admin/activity"), []);
-  if (activity.problem?.status === 403) {
-    return html`<${Section} title="Tenants"><${Empty}>Only administrators see all tenants. Your own use is below.<//><//><${Own} />`;
-  }
-  if (!activity.value) return html`<${Section} title="Tenants">${activity.problem ? html`<${Failure} problem=${activity.problem} />` : html`<${Empty}>Reading the tenants …<//>`}<//>`;
-  return html`<${Section} title="Tenants" hint="read at ${moment(activity.value.at)}"><p><button type="button" onClick=${activity.again}>Read again</button>
+  if (!activity.value) return html`<${Section} title="All tenants">${activity.problem ? html`<${Failure} problem=${activity.problem} />` : html`<${Empty}>Reading the tenants …<//>`}<//>`;
+  return html`<${Section} title="All tenants" hint="read at ${moment(activity.value.at)}"><p><button type="button" onClick=${activity.again}>Read again</button>
       <span class="hint"> The audit records each reading.</span></p>
     ${activity.value.tenants.map((one) => html`<h3>${one.tenant} <small>weight ${count(one.weight)}, ${count(one.calls)} calls since the start</small></h3>
       <${Uses} key=${one.tenant} label="Use of ${one.tenant}" uses=${one.uses} />`)}<//>
     <${Days} /><${Audit} />`;
-}
-
-function Own() {
-  const usage = useLoad(() => get("/v1/usage"), []);
-  if (!usage.value) return html`<${Failure} problem=${usage.problem} />`;
-  return html`<${Section} title="Your tenant: ${usage.value.tenant}"><${Uses} label="Your use" uses=${usage.value.uses} /><//>`;
 }
 
 function Uses({ label, uses }) {
