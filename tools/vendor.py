@@ -74,15 +74,12 @@ PACKAGES = (
 
 def main() -> None:
     """Writes the files of each package, and the digests of each folder."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as unpacked:
         for package in PACKAGES:
-            _unpack(package, Path(folder))
+            _unpack(package, Path(unpacked))
     for folder in (DASHBOARD, DOCS):
         names = sorted(
-            name
-            for package in PACKAGES
-            if package.folder == folder
-            for name in package.files.values()
+            name for one in PACKAGES if one.folder == folder for name in one.files.values()
         )
         lines = [f"{sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
         (folder / SUMS).write_text("".join(lines))
