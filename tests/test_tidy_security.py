@@ -21,6 +21,7 @@ OPENING = {"open", "fdopen", "read_text", "read_bytes", "write_text", "write_byt
 OPENERS = {
     "kernels/opserve_kernels": "its own compiled loops, and cases that a user names to a client",
     "server/opserve_server/tls.py": "files that the operator names",
+    "server/opserve_server/dashboard/files.py": "its own pages, once",
     "server/opserve_server/store": "a file that the operator names",
     "server/opserve_server/pool": "memory and the system's own files",
     "server/opserve_server/npz.py": "members of an archive in memory",
