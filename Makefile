@@ -133,8 +133,8 @@ $(TRITON_READY): pyproject.toml
 	$(TRITON_BIN)/python -m pip install --quiet --group triton
 	touch $(TRITON_READY)
 
-test-triton: warm $(TRITON_READY) ## Triton's stock client, from .venv-triton, calls a service
-	OPSERVE_TRITON_PYTHON=$(CURDIR)/$(TRITON_BIN)/python $(BIN)/python -m pytest -m triton tests/system
+test-triton: warm $(TRITON_READY) ## Triton's stock clients, from .venv-triton, call a service; OPSERVE_PERF_ANALYZER=path adds perf_analyzer
+	OPSERVE_TRITON_PYTHON=$(CURDIR)/$(TRITON_BIN)/python $(BIN)/python -m pytest -m "triton or perf_analyzer" tests/system $(ARGS)
 
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
 WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_guard_pages.py

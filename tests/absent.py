@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
+import perf_analyzer
 import previous_release
 import pytorch_tests
 import triton_python
@@ -32,6 +33,7 @@ IS_THERE = {
     "pytorch_tests": pytorch_tests.FILE.is_file,
     "torch": has_torch,
     "triton": triton_python.is_there,
+    "perf_analyzer": perf_analyzer.is_there,
     "pairs": has_pairs,
     "onnxruntime": has_onnxruntime,
 }

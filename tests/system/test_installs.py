@@ -20,6 +20,7 @@ PINNED = ("--constraint", f"{REPOSITORY / 'constraints.txt'}")
 LOWEST = ("--resolution", "lowest-direct")
 CI = REPOSITORY / "docs/ci"
 SMOKE = f"{REPOSITORY / 'tools/smoke.py'}"
+TOGETHER = f"{REPOSITORY / 'tests/system/triton_beside_opserve.py'}"
 CASE = "im2col_backward.ascend910b.e324b9922f6dac02"
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -49,11 +50,12 @@ def test_a_client_alone_calls_a_service_over_both_wires(
 def test_a_client_shares_an_environment_with_tritonclient(
     built: dict[str, Path], tmp_path: Path, service: Addresses
 ) -> None:
-    python = environment(tmp_path, f"{built['wheel']}", "tritonclient[grpc]")
+    python = environment(tmp_path, f"{built['wheel']}", "tritonclient[grpc,http]")
     version = run(python, "-c", "import google.protobuf as p; print(p.__version__)", cwd=tmp_path)
     assert version.startswith("6.")
-    run(python, "-c", "import tritonclient.grpc, opserve_client", cwd=tmp_path)
     run(python, SMOKE, service.grpc, service.rest, cwd=tmp_path)
+    said = run(python, TOGETHER, service.grpc, service.rest.removeprefix("http://"), cwd=tmp_path)
+    assert said.split() == ["grpc", "http"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Triton's stock client, unchanged: sync, async, streaming and aio give session.run's bytes."""
+"""Triton's stock clients, unchanged: every way of calling gives session.run's bytes, both wires."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 from contract.open_inference import DATATYPES, model_call, ten_calls
 from opserve_client import Client
 from opserve_client.private_service import Addresses
-from test_examples import ROOT, blocks, on
+from test_examples import ROOT, blocks, needs_curl, on, run_shell
 from triton_python import PYTHON
 
 pytestmark = [
@@ -21,11 +21,18 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::opserve_client.DocumentedRuleWarning"),
 ]
 PROGRAM = Path(__file__).with_name("triton_client.py")
+PAGE = "docs/how-to/triton.md"
 WORKING = {
     *("is_server_live", "is_server_ready", "is_model_ready", "get_server_metadata"),
     *("get_model_metadata", "get_model_config", "get_model_repository_index"),
     "get_inference_statistics",
 }
+WAYS = {"grpc": ("sync", "later", "stream", "aio"), "http": ("sync", "later", "numbers", "aio")}
+REFUSED = {"grpc": "[StatusCode.UNIMPLEMENTED]", "http": "[501]"}
+
+
+def address_of(service: Addresses, wire: str) -> str:
+    return service.grpc if wire == "grpc" else service.rest.removeprefix("http://")
 
 
 def bits(array: Any) -> Any:
@@ -56,42 +63,47 @@ def written(service: Addresses, folder: Path, dtype: str) -> dict[str, Any]:
     return expected
 
 
+@pytest.mark.parametrize("wire", ["grpc", "http"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 def test_each_way_of_calling_gives_the_bytes_of_session_run(
-    service: Addresses, tmp_path: Path, dtype: str
+    service: Addresses, tmp_path: Path, dtype: str, wire: str
 ) -> None:
     expected = written(service, tmp_path, dtype)
+    command = [PYTHON, PROGRAM, wire, address_of(service, wire), tmp_path]
 
-    done = subprocess.run(
-        [PYTHON, PROGRAM, service.grpc, tmp_path], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    answers = json.loads((tmp_path / "answers.json").read_text())
     found = np.load(tmp_path / "outputs.npz")
-    assert answers["stream_errors"] == []
-    ways = ("sync", "later", "stream", "aio")
-    assert set(found.files) == {f"{way}.{name}" for way in ways for name in expected}
-    for way in ways:
+    assert set(found.files) == {f"{way}.{name}" for way in WAYS[wire] for name in expected}
+    for way in WAYS[wire]:
         for name, array in expected.items():
             given = found[f"{way}.{name}"]
             assert (given.dtype, given.shape) == (array.dtype, array.shape), name
             assert given.tobytes() == array.tobytes(), (way, name)
-    check_methods(answers["methods"])
-
-
-def check_methods(outcomes: dict[str, str]) -> None:
+    outcomes = json.loads((tmp_path / "methods.json").read_text())
     assert {name for name, outcome in outcomes.items() if outcome == "works"} == WORKING
     assert len(outcomes) > len(WORKING) + 8
-    for name, outcome in outcomes.items():
-        assert name in WORKING or "UNIMPLEMENTED" in outcome, outcome
-        assert name in WORKING or " is not supported: " in outcome, outcome
+    for name in outcomes.keys() - WORKING:
+        assert outcomes[name].startswith(REFUSED[wire]), outcomes[name]
+        assert " is not supported: " in outcomes[name]
 
 
-def test_the_example_of_the_page_runs(service: Addresses) -> None:
-    page = "docs/how-to/triton.md"
-    (example,) = blocks(page, "python")
+@pytest.mark.parametrize("wire", ["grpc", "http"])
+def test_the_example_of_the_page_runs(service: Addresses, wire: str) -> None:
+    (example,) = blocks(PAGE, "python")
+    if wire == "http":
+        example = example.replace("tritonclient.grpc", "tritonclient.http")
+        example = example.replace("127.0.0.1:50051", "127.0.0.1:8080")
     command = [str(PYTHON), "-c", on(service, example)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"It prints `{done.stdout.strip()}`." in (ROOT / page).read_text()
+    assert f"It prints `{done.stdout.strip()}`" in (ROOT / PAGE).read_text()
+
+
+@needs_curl
+def test_the_commands_of_the_page_run(service: Addresses, tmp_path: Path) -> None:
+    _, call = blocks(PAGE, "sh")  # the first installs the client
+    run_shell(on(service, call.rstrip() + " > answer.json"), tmp_path)
+    (output,) = json.loads((tmp_path / "answer.json").read_text())["outputs"]
+    assert output["data"] == [1, 2, 1, 2, 4, 2, 1, 2, 1]

@@ -1,31 +1,38 @@
-"""A program of Triton's stock client, for the interpreter of .venv-triton: calls in, answers out.
+"""A program of Triton's stock clients, for the interpreter of .venv-triton: calls in, answers out.
 
-Its arguments are the address and a folder with calls.json and arrays.npz; it writes answers.json
-and outputs.npz there. NumPy has no bfloat16, so files have its bits.
+Its arguments are the wire, the address and a folder with calls.json and arrays.npz; it writes
+methods.json and outputs.npz there. NumPy has no bfloat16, so files have its bits.
 """
 
 import asyncio
 import json
 import queue
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import tritonclient.grpc as triton
-import tritonclient.grpc.aio as triton_aio
+from tritonclient.utils import InferenceServerException
 
 BITS = np.dtype(np.uint16)
+CALLED_ELSEWHERE = {
+    *("infer", "async_infer", "start_stream", "async_stream_infer", "stop_stream", "close"),
+    *("register_plugin", "unregister_plugin", "plugin"),
+    *("generate_request_body", "parse_response_body"),
+}
 
 
-def prepared(number, call, arrays):
+def prepared(triton, number, call, arrays, *, as_numbers=False):
+    """Arguments of a call; with numbers in JSON only over HTTP, where BF16 inputs have none."""
+    form = {"binary_data": False} if as_numbers else {}
     inputs = []
     for name, datatype in call["inputs"].items():
         array = arrays[f"{number}.{name}"]
         array = array.view(ml_dtypes.bfloat16) if datatype == "BF16" else array
         inputs.append(triton.InferInput(name, array.shape, datatype))
-        inputs[-1].set_data_from_numpy(array)
-    outputs = [triton.InferRequestedOutput(name) for name in call["outputs"]] or None
+        inputs[-1].set_data_from_numpy(array, **({} if datatype == "BF16" else form))
+    outputs = [triton.InferRequestedOutput(name, **form) for name in call["outputs"]] or None
     return {
         "model_name": call["model"],
         "inputs": inputs,
@@ -35,11 +42,15 @@ def prepared(number, call, arrays):
 
 
 def elements(result):
-    found = {}
-    for output in result.get_response().outputs:
-        array = result.as_numpy(output.name)
-        found[output.name] = array.view(BITS) if output.datatype == "BF16" else array
-    return found
+    response = result.get_response()
+    over_http = isinstance(response, dict)
+    outputs = response["outputs"] if over_http else response.outputs
+    names = [output["name"] if over_http else output.name for output in outputs]
+    arrays = {name: result.as_numpy(name) for name in names}
+    return {
+        name: array.view(BITS) if array.dtype == ml_dtypes.bfloat16 else array
+        for name, array in arrays.items()
+    }
 
 
 def streamed(client, calls):
@@ -49,10 +60,11 @@ def streamed(client, calls):
         client.async_stream_infer(**call)
     found = [answers.get(timeout=60) for _ in calls]
     client.stop_stream()
-    return [result for result, _ in found], [str(error) for _, error in found if error]
+    assert [str(error) for _, error in found if error] == []
+    return [result for result, _ in found]
 
 
-def later(client, calls):
+def later_by_callback(client, calls):
     answers = queue.Queue()
     found = []
     for call in calls:
@@ -63,7 +75,11 @@ def later(client, calls):
     return found
 
 
-async def awaited(address, calls):
+def later_by_request(client, calls):
+    return [made.get_result() for made in [client.async_infer(**call) for call in calls]]
+
+
+async def awaited(triton_aio, address, calls):
     async with triton_aio.InferenceServerClient(address) as client:
         assert await client.is_server_ready()
         return [await client.infer(**call) for call in calls]
@@ -81,29 +97,39 @@ def methods(client):
         "register_system_shared_memory": ("region", "/key", 64),
         "register_cuda_shared_memory": ("region", b"aGFuZGxl", 0, 64),
     }
-    others = {"infer", "async_infer", "start_stream", "async_stream_infer", "stop_stream", "close"}
-    others |= {"register_plugin", "unregister_plugin", "plugin"}
     found = {}
     for name in dir(client):
-        if name.startswith("_") or name in others:
+        if name.startswith("_") or name in CALLED_ELSEWHERE:
             continue
         try:
-            getattr(client, name)(*arguments.get(name, ()))
-            found[name] = "works"
-        except triton.InferenceServerException as error:
+            answer = getattr(client, name)(*arguments.get(name, ()))
+            found[name] = "works" if answer is not False else "answers False"
+        except InferenceServerException as error:
             found[name] = str(error)
     return found
 
 
-def main(address, folder):
+def main(wire, address, folder):
+    triton, triton_aio = (
+        import_module(f"tritonclient.{wire}"),
+        import_module(f"tritonclient.{wire}.aio"),
+    )
     calls = json.loads((folder / "calls.json").read_text())
     arrays = np.load(folder / "arrays.npz")
-    made = [prepared(number, call, arrays) for number, call in enumerate(calls)]
+    made = [prepared(triton, number, call, arrays) for number, call in enumerate(calls)]
     with triton.InferenceServerClient(address) as client:
-        ways = {"sync": [client.infer(**call) for call in made], "later": later(client, made)}
-        ways["stream"], errors = streamed(client, made)
-        ways["aio"] = asyncio.run(awaited(address, made))
-        answers = {"methods": methods(client), "stream_errors": errors}
+        ways = {"sync": [client.infer(**call) for call in made]}
+        if wire == "grpc":
+            ways |= {"later": later_by_callback(client, made), "stream": streamed(client, made)}
+        else:
+            numbers = [
+                prepared(triton, number, call, arrays, as_numbers=True)
+                for number, call in enumerate(calls)
+            ]
+            ways |= {"later": later_by_request(client, made)}
+            ways |= {"numbers": [client.infer(**call) for call in numbers]}
+        outcomes = methods(client)
+    ways["aio"] = asyncio.run(awaited(triton_aio, address, made))
     outputs = {
         f"{way}.{number}.{name}": array
         for way, results in ways.items()
@@ -111,8 +137,8 @@ def main(address, folder):
         for name, array in elements(result).items()
     }
     np.savez(folder / "outputs.npz", **outputs)
-    (folder / "answers.json").write_text(json.dumps(answers))
+    (folder / "methods.json").write_text(json.dumps(outcomes))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
