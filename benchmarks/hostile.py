@@ -16,6 +16,13 @@ import grpc
 import numpy as np
 
 from benchmarks.giant_plans import giant_plans
+from benchmarks.hostile_models import (
+    DATA_AFTER_ALL,
+    MODEL_INFER,
+    POST_INFER,
+    infer_bodies,
+    infer_messages,
+)
 from benchmarks.http2 import announced, http2
 from benchmarks.long_calls import long_call, queue_calls
 from benchmarks.tenant_load import write_line
@@ -227,6 +234,14 @@ class Hostile:
         call = _whole_call(FLOOD_EDGE)
         await _at_once(*(self.wire.post_files(WHOLE_CALL, call) for _ in range(WAITS)))
 
+    async def call_models(self) -> None:
+        """Calls models with giant shapes, long lists and deep JSON, over both wires."""
+        await _at_once(
+            *(self.wire.http(POST_INFER, body) for body in infer_bodies()),
+            *(self.wire.send(MODEL_INFER, message) for message in infer_messages()),
+            self.wire.http(DATA_AFTER_ALL, b"{}" + bytes(3 * MIB)),
+        )
+
     async def open_unauthenticated_streams(self) -> None:
         """Holds watches of the health service open without a key, and calls without a message."""
         async with http2(*self.wire.grpc) as connection:
@@ -311,6 +326,7 @@ BEHAVIOURS: Mapping[str, Callable[[Hostile], Awaitable[None]]] = {
     "many waiting calls": Hostile.wait_in_many_calls,
     "unread answers": Hostile.leave_answers_unread,
     "one-shot flood": Hostile.flood_with_whole_calls,
+    "calls of models": Hostile.call_models,
     "unauthenticated streams": Hostile.open_unauthenticated_streams,
     "half messages": Hostile.send_half_messages,
 }

@@ -47,8 +47,8 @@ def rest_request(*, api_key: str = "") -> Request:
     return Request("POST", path, fields, body + b"--x--\r\n")
 
 
-def connect_request(*, api_key: str = "") -> Request:
-    """Returns the same call as the RPC Run without a session."""
+def run_request() -> RunRequest:
+    """Returns the same call as a message of the RPC Run without a session."""
     unit = Int64Array(values=[1, 1])
     fold = Im2colBackward(
         grad_output=Tensor(shape=COLUMNS, dtype=DATA_TYPE_FLOAT, format=FORMAT_ND),
@@ -59,13 +59,17 @@ def connect_request(*, api_key: str = "") -> Request:
         stride=unit,
         out=Tensor(shape=IMAGE, dtype=DATA_TYPE_FLOAT, format=FORMAT_ND),
     )
-    request = RunRequest(
+    return RunRequest(
         plan=GetWorkspaceSizeRequest(im2col_backward=fold),
         inputs=[TensorData(index=0, data=DATA)],
         open=OpenSessionRequest(profile="ascend910b"),
     )
+
+
+def connect_request(*, api_key: str = "") -> Request:
+    """Returns the same call over Connect."""
     fields = (("Content-Type", "application/proto"), *_authorization(api_key))
-    return Request("POST", RUN.path, fields, request.SerializeToString())
+    return Request("POST", RUN.path, fields, run_request().SerializeToString())
 
 
 def _authorization(api_key: str) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from benchmarks.client_alone import IMPORT, SIZE, client_alone
 from benchmarks.commands import BATCHED, COMMANDS_A_BATCH, Fills
 from benchmarks.growth import measure_growth
 from benchmarks.growth_page import write_page
+from benchmarks.inference_calls import INFER, INFER_HTTP, InferenceCalls
 from benchmarks.machine import machine
 from benchmarks.mapped import CALL, WRITE, Calls, Copies
 from benchmarks.measure import percentile, seconds_each, seconds_of
@@ -113,6 +114,7 @@ def measure_service(*, rounds: int) -> Rounds:
                 Fills(channel).measure,
                 SmallCalls(rest, echo).measure,
                 SdkCalls(http_session, bare).measure,
+                InferenceCalls(channel, service.rest).measure,
                 Transfers(Bulk(service.grpc, SMALL_MIB * MIB), bare, SMALL_MIB).measure,
                 Transfers(Bulk(service.grpc, LARGE_MIB * MIB), bare, LARGE_MIB).measure,
                 Copies(session).measure,
@@ -143,6 +145,8 @@ def goals_of(measured: Rounds) -> list[Goal]:
             "GetWorkspaceSize by the SDK over HTTP: p50 over a bare gRPC echo's",
             measured[SDK_PLAN],
         ),
+        at_most(1.3, "ModelInfer of 1 KiB: p50 over the RPC Run's", measured[INFER]),
+        at_most(1.3, "/v2 infer of 1 KiB: p50 over the one-shot form's", measured[INFER_HTTP]),
         at_most(1.8, "small REST call: p50 over a bare Starlette echo's", measured[REST_P50]),
         at_most(
             2.3,

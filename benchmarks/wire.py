@@ -74,7 +74,14 @@ class Wire:
     ) -> ResponseT | None:
         """Makes a call; returns its answer, or None if it was rejected or took too long."""
         data = request if isinstance(request, bytes) else request.SerializeToString()
-        stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(method.path)
+        found = await self.send(method.path, data, key=key, headers=headers)
+        return None if found is None else method.response.FromString(found)
+
+    async def send(
+        self, path: str, data: bytes, *, key: str | None = None, headers: Metadata = ()
+    ) -> bytes | None:
+        """Makes a call with the bytes of a message."""
+        stub: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self.channel.unary_unary(path)
         metadata = (self.authorization(key), *headers)
         try:
             found = await stub(data, metadata=metadata, timeout=ANSWER_S)
@@ -82,7 +89,7 @@ class Wire:
             self.answers.keep(error.code(), error.details(), *error.trailing_metadata())
             return None
         self.answers.keep(found)
-        return method.response.FromString(found)
+        return found
 
     async def stream(self, method: Method[Any, Any], request: Message, *, held_s: float) -> None:
         """Reads a stream; if held_s is not 0, only its first answer, and holds it open unread."""

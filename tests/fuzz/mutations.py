@@ -67,9 +67,12 @@ def _fill_inner(
     assert inner is not None, "the caller has looked"
     if field.is_repeated:
         for _ in range(source.choice((1, 1, 2, 5))):
-            if inner.GetOptions().map_entry:  # of scalars, as all maps here are
+            if inner.GetOptions().map_entry:
                 name, value = inner.fields
-                part[_value(name, source)] = _value(value, source)
+                if value.message_type is None:
+                    part[_value(name, source)] = _value(value, source)
+                else:
+                    _fill(part[_value(name, source)], source, keep, depth - 1)
             else:
                 _fill(part.add(), source, keep, depth - 1)
         return

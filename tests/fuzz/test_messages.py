@@ -9,7 +9,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from opserve.v1 import memory_service_pb2 as memory_pb
 from opserve.v1 import operator_service_pb2 as operator_pb
 from opserve.v1 import session_service_pb2 as session_pb
 from opserve_client.private_service import Addresses
+from opserve_server.grpc_api.open_inference import SERVICE as OPEN_INFERENCE
 from server.connect_api.frames import framed, parted
 from server.entry_points import every_rpc
 from system.drills import own_process
@@ -76,6 +77,7 @@ class Fuzzer:
 
     send: Send
     forms: tuple[str, ...]
+    methods: Sequence[MethodDescriptor]
     source: random.Random
     sessions: list[str] = field(default_factory=list[str])
     codes: Counter[str] = field(default_factory=Counter[str])
@@ -101,9 +103,15 @@ class Fuzzer:
 
     async def step(self) -> None:
         """One request, whole or broken."""
-        rpc = self.source.choice(METHODS)
+        rpc = self.source.choice(self.methods)
         session = self.source.choice(self.sessions)
-        known: Mapping[str, object] = {"session": session, "request_id": "", "lease_s": 2.0}
+        known: Mapping[str, object] = {
+            "session": session,
+            "request_id": "",
+            "lease_s": 2.0,
+            "model_name": "aclnnIm2colBackward",
+            "datatype": "FP32",
+        }
         message = made(rpc.input_type)
         fill(message, self.source, keep=known.get)
         form = self.source.choice(self.forms)
@@ -147,7 +155,7 @@ async def over_grpc(addresses: Addresses, source: random.Random) -> AsyncGenerat
                 return Answer(code=error.code().name, text=f"{error.details()}")
             return Answer(code="OK", message=last)
 
-        yield Fuzzer(send, ("proto",), source)
+        yield Fuzzer(send, ("proto",), (*METHODS, *MODEL_METHODS), source)
 
 
 @asynccontextmanager
@@ -170,7 +178,7 @@ async def over_connect(addresses: Addresses, source: random.Random) -> AsyncGene
                 return Answer(code=error["code"].upper(), text=error["message"])
             return Answer(code="OK", message=messages[-1] if messages else b"")
 
-        yield Fuzzer(send, ("proto", "json"), source)
+        yield Fuzzer(send, ("proto", "json"), METHODS, source)
 
 
 def path_of(rpc: MethodDescriptor) -> str:
@@ -188,6 +196,9 @@ METHODS = [
     *(rpc for rpc in RPCS.values() if rpc.name != "CloseSession"),
     *[RPCS["GetWorkspaceSize"]] * 20,
     *[RPCS["Submit"]] * 10,
+]
+MODEL_METHODS = [
+    rpc for rpc in OPEN_INFERENCE.methods for _ in range(1 + 9 * (rpc.name == "ModelInfer"))
 ]
 
 
@@ -243,4 +254,9 @@ def test_the_fuzzer_reaches_every_message() -> None:
         fill(message, source, keep=lambda _: None)
         seen |= {described.name for described, _ in message.ListFields()}
     assert seen == {described.name for described in message.DESCRIPTOR.fields}
+    infer = made(OPEN_INFERENCE.methods_by_name["ModelInfer"].input_type)
+    for _ in range(100):
+        fill(infer, source, keep=lambda _: None)
+        seen |= {described.name for described, _ in infer.ListFields()}
+    assert {"raw_input_contents", "parameters", "inputs"} <= seen
     assert command_pb.SubmitRequest.DESCRIPTOR is RPCS["Submit"].input_type

@@ -69,7 +69,7 @@ def test_each_way_of_calling_gives_the_bytes_of_session_run(
     service: Addresses, tmp_path: Path, dtype: str, wire: str
 ) -> None:
     expected = written(service, tmp_path, dtype)
-    command = [PYTHON, PROGRAM, wire, address_of(service, wire), tmp_path]
+    command = [f"{PYTHON}", f"{PROGRAM}", wire, address_of(service, wire), f"{tmp_path}"]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
