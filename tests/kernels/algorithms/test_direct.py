@@ -70,6 +70,15 @@ _CASES = {
     "parts of several entries": Case(
         size=(1, 7, 7), kernel=(1, 1, 1), padding=(0, 0, 0), inputs=600, outputs=9, batch=5
     ),
+    "few summed channels": Case(
+        size=(1, 32, 32), kernel=(1, 1, 1), padding=(0, 0, 0), inputs=24, outputs=40, batch=3
+    ),
+    "few channels, tap by tap": Case(
+        size=(2, 4, 52), kernel=(1, 1, 1), padding=(0, 0, 0), groups=2, inputs=48, outputs=10
+    ),
+    "three taps of whole vectors": Case(
+        size=(1, 1, 400), kernel=(1, 1, 3), padding=(0, 0, 1), inputs=16, outputs=24, batch=3
+    ),
     "no padding": Case(size=(3, 9, 40), kernel=(2, 3, 3), padding=(0, 0, 0), inputs=9, batch=2),
 }
 _PRODUCTS: dict[Product, tuple[Runner, Oracle]] = {
@@ -104,7 +113,7 @@ def test_it_meets_the_oracle(name: str, algorithm: Algorithm, product: Product) 
 
 
 @every_algorithm
-@pytest.mark.parametrize("name", ["many tiles", "3-D, strided", "groups", "whole panels"])
+@pytest.mark.parametrize("name", ["many tiles", "3-D, strided", "groups", "few summed channels"])
 def test_slices_of_units_compute_the_same_bytes(
     name: str, algorithm: Algorithm, product: Product
 ) -> None:
@@ -119,7 +128,18 @@ def test_slices_of_units_compute_the_same_bytes(
 
 @every_algorithm
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
-@pytest.mark.parametrize("name", ["3x3", "dilated and strided", "3-D", "groups", "whole panels"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "3x3",
+        "dilated and strided",
+        "3-D",
+        "groups",
+        "whole panels",
+        "few channels, tap by tap",
+        "three taps of whole vectors",
+    ],
+)
 def test_values_that_are_not_finite_reach_what_they_touch_only(
     name: str, special: float, algorithm: Algorithm, product: Product
 ) -> None:

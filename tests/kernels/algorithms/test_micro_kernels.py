@@ -17,6 +17,7 @@ from opserve_kernels.algorithms.codegen.micro_kernels import (
     TILE_VECTORS,
 )
 from opserve_kernels.algorithms.codegen.tiles import dots_tile, flat_tile, packed_tile
+from opserve_kernels.algorithms.correlation.layout import NO_BIAS
 from opserve_kernels.algorithms.host import ROW_COUNTS, VARIANT, whole_rows
 from opserve_kernels.loops import compiled
 from opserve_kernels.sums import PADDING
@@ -74,9 +75,15 @@ def _windows(memory: Floats, count: int, length: int) -> NDArray[np.float64]:
 
 
 def _assert_tile(
-    memory: Floats, expected: NDArray[np.float64], rows: int, vectors: int, call: str = ""
+    memory: Floats,
+    expected: NDArray[np.float64],
+    rows: int,
+    vectors: int,
+    call: str = "",
+    *,
+    written: int | None = None,
 ) -> None:
-    """The rows that count are right, nothing but whole rows is written."""
+    """The rows that count are right, nothing but those that may be written is written."""
     tile = memory[_TOTAL:_TABLE].copy()
     columns = vectors * LANES
     for row in range(rows):
@@ -84,7 +91,7 @@ def _assert_tile(
         np.testing.assert_allclose(
             found, expected[row, :columns], rtol=1e-5, atol=1e-5, err_msg=call
         )
-    for row in range(whole_rows(rows)):
+    for row in range(written or whole_rows(rows)):
         tile[row * _PITCH :][:columns] = _UNTOUCHED
     assert np.all(tile == _UNTOUCHED), call
 
@@ -103,18 +110,22 @@ def test_panels_are_multiplied(rows: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(_IN_PLACE))
-def test_left_may_lie_in_another_array(kind: str) -> None:
+@pytest.mark.parametrize("rows", _ROWS)
+def test_operands_and_totals_may_lie_in_arrays_of_their_own(rows: int, kind: str) -> None:
     for vectors, depth, adds in _CALLS:
-        memory, pitch = _memory(), depth + 3
-        weight = _DRAWN[::-1].copy()
-        left = np.array([weight[5 + row * pitch :][:depth] for row in range(TILE_ROWS)])
-        right = memory[_RIGHT : _RIGHT + depth * TILE_COLUMNS].reshape(depth, -1)
-        expected = left.astype(np.float64) @ right.astype(np.float64) + adds * float(_UNTOUCHED)
-
-        numbers = (depth, 5, pitch, _RIGHT, _TOTAL, _PITCH, adds)
-        _IN_PLACE[kind](weight, memory, numbers, vectors)
-
-        _assert_tile(memory, expected, TILE_ROWS, vectors, f"{vectors=}, {depth=}, {adds=}")
+        pitch, row_pitch = 2 * depth + 3, TILE_COLUMNS + 7
+        factors, values = _DRAWN[::-1].copy(), np.roll(_DRAWN, 11)
+        left = np.array([factors[5 + row * pitch :][: 2 * depth : 2] for row in range(TILE_ROWS)])
+        right = np.array([values[9 + k * row_pitch :][:TILE_COLUMNS] for k in range(depth)])
+        expected = left.astype(np.float64) @ right.astype(np.float64)
+        biased = expected + _DRAWN[3 : 3 + TILE_ROWS, np.newaxis]
+        for bias in (NO_BIAS, 3):
+            totals, call = _memory(), f"{vectors=}, {depth=}, {adds=}, {bias=}"
+            numbers = (depth, 5, pitch, 2, 9, row_pitch, _TOTAL, _PITCH, adds, bias)
+            _IN_PLACE[kind](factors, values, totals, _DRAWN, numbers, rows, vectors)
+            added = expected + adds * float(_UNTOUCHED)
+            result = added if bias == NO_BIAS else biased
+            _assert_tile(totals, result, rows, vectors, call, written=rows)
 
 
 @every_kind

@@ -36,6 +36,9 @@ _SHAPES = (
     layer("kernel of 1", (3, 5, 4, 4), (6, 5, 1, 1)),
     layer("kernel as large as the image", (2, 3, 5, 4), (6, 3, 5, 4)),
     layer("one of everything", (1, 1, 1, 1), (1, 1, 1, 1)),
+    layer("kernel of 1 at whole vectors", (3, 5, 4, 12), (16, 5, 1, 1)),
+    layer("kernel of 1 to few channels at whole vectors", (2, 12, 4, 20), (6, 6, 1, 1), groups=2),
+    layer("3 x 3 at whole vectors", (2, 4, 4, 8), (8, 4, 3, 3), padding=(1, 1)),
     layer("3 x 3 of many channels", (1, 16, 8, 9), (20, 16, 3, 3), padding=(1, 1)),
 )  # fmt: skip
 _TRANSPOSED = (

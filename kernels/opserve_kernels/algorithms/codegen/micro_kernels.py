@@ -7,8 +7,12 @@ Places and pitches count float32 values from its start.
         total[m, n] (= | +=) sum over k < depth of left[k, m] * right[k, n]
         left is a panel (depth, TILE_ROWS), right a panel (depth, TILE_COLUMNS), both contiguous.
 
-    multiply_in_place  weight, memory, (depth, left, left_pitch, right, total, pitch, adds), vectors
-        The same with TILE_ROWS rows, where left[k, m] is weight[left + m * left_pitch + k].
+    multiply_in_place  factors, values, totals, memory, (depth, left, left_pitch, left_step,
+                       right, right_pitch, total, pitch, adds, bias), rows, vectors
+        The same of three arrays: left[k, m] is factors[left + m * left_pitch + k * left_step],
+        right[k, n] is values[right + k * right_pitch + n], and total is in totals, of which no more
+        rows are written. With a bias, memory[bias + m] is added to the sums of row m, which are
+        set; a negative place is none.
 
     multiply_flat    (depth, left, right, offsets, total, pitch, adds), rows, vectors
         The same, but row k of right starts at right + table[offsets + k], at any place: rows
@@ -62,7 +66,12 @@ Floats = NDArray[np.float32]
 Offsets = NDArray[np.int32]
 Six = tuple[int, int, int, int, int, int]
 Seven = tuple[int, int, int, int, int, int, int]
+Ten = tuple[int, int, int, int, int, int, int, int, int, int]
 
+_IN_PLACE = (
+    "void(float32[::1], float32[::1], float32[::1], float32[::1], UniTuple(int64, 10), "
+    "int64, int64)"
+)
 DOT_COLUMNS = 3
 
 # Tiles for the last rows and columns of a product. Measured with AVX-512, in percent of the FMA
@@ -81,9 +90,9 @@ _packed_half_1 = packed_tile(_HALF, 1, width=LANES, pitches=_PITCHES)
 _packed_quarter_3 = packed_tile(_QUARTER, 3, width=LANES, pitches=_PITCHES)
 _packed_quarter_1 = packed_tile(_QUARTER, 1, width=LANES, pitches=_PITCHES)
 
-_in_place_3 = in_place_tile(TILE_ROWS, 3, width=LANES, pitch=TILE_COLUMNS)
-_in_place_2 = in_place_tile(TILE_ROWS, 2, width=LANES, pitch=TILE_COLUMNS)
-_in_place_1 = in_place_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_COLUMNS)
+_in_place_3 = in_place_tile(TILE_ROWS, 3, width=LANES)
+_in_place_2 = in_place_tile(TILE_ROWS, 2, width=LANES)
+_in_place_1 = in_place_tile(TILE_ROWS, 1, width=LANES)
 
 _flat_3 = flat_tile(TILE_ROWS, 3, width=LANES, pitch=TILE_ROWS)
 _flat_1 = flat_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_ROWS)
@@ -102,7 +111,7 @@ _dots_quarter_1 = dots_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS)
 # One vector of columns is enough here: only calls with a weight that is not finite run these.
 _skip = Vectors.multiply_add_image
 _packed_skip = packed_tile(TILE_ROWS, 1, width=LANES, pitches=_PITCHES, add=_skip)
-_in_place_skip = in_place_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_COLUMNS, add=_skip)
+_in_place_skip = in_place_tile(TILE_ROWS, 1, width=LANES, add=_skip)
 _packed_quarter_skip = packed_tile(_QUARTER, 1, width=LANES, pitches=_PITCHES, add=_skip)
 _flat_skip = flat_tile(TILE_ROWS, 1, width=LANES, pitch=TILE_ROWS, add=_skip)
 _flat_quarter_skip = flat_tile(_QUARTER, 1, width=LANES, pitch=TILE_ROWS, add=_skip)
@@ -139,26 +148,40 @@ def _generated_packed(memory: Floats, numbers: Six, rows: int, vectors: int) -> 
                 _packed_quarter_1(memory, later)
 
 
-@compiled("void(float32[::1], float32[::1], UniTuple(int64, 7), int64)")
-def multiply_in_place(weight: Floats, memory: Floats, numbers: Seven, vectors: int) -> None:
-    """As multiply_packed, with left in an array of its own; not for plain kernels."""
+@compiled(_IN_PLACE)
+def multiply_in_place(  # noqa: PLR0913, PLR0917  # arrays and integers
+    factors: Floats,
+    values: Floats,
+    totals: Floats,
+    memory: Floats,
+    numbers: Ten,
+    rows: int,
+    vectors: int,
+) -> None:
+    """As multiply_packed, of several arrays; not for plain kernels."""
     if vectors == TILE_VECTORS:
-        _in_place_3(weight, memory, numbers)
+        _in_place_3(factors, values, totals, memory, (*numbers, rows))
     elif vectors == _TWO_VECTORS:
-        _in_place_2(weight, memory, numbers)
+        _in_place_2(factors, values, totals, memory, (*numbers, rows))
     else:
-        _in_place_1(weight, memory, numbers)
+        _in_place_1(factors, values, totals, memory, (*numbers, rows))
 
 
-@compiled("void(float32[::1], float32[::1], UniTuple(int64, 7), int64)")
-def multiply_in_place_skip_padding(
-    weight: Floats, memory: Floats, numbers: Seven, vectors: int
+@compiled(_IN_PLACE)
+def multiply_in_place_skip_padding(  # noqa: PLR0913, PLR0917  # arrays and integers
+    factors: Floats,
+    values: Floats,
+    totals: Floats,
+    memory: Floats,
+    numbers: Ten,
+    rows: int,
+    vectors: int,
 ) -> None:
     """The same without products of PADDING."""
-    depth, left, left_pitch, right, total, pitch, adds = numbers
+    right, right_pitch, total = numbers[4:7]
     for at in range(0, vectors * LANES, LANES):
-        later = (depth, left, left_pitch, right + at, total + at, pitch, adds)
-        _in_place_skip(weight, memory, later)
+        later = (*numbers[:4], right + at, right_pitch, total + at, *numbers[7:], rows)
+        _in_place_skip(factors, values, totals, memory, later)
 
 
 @compiled("void(float32[::1], int32[::1], UniTuple(int64, 7), int64, int64)")

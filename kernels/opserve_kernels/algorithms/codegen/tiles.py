@@ -15,6 +15,7 @@ from opserve_kernels.algorithms.codegen.vectors import (
     Vectors,
     ahead,
     function,
+    function_of_four,
     function_of_two,
     integer,
     load_integer,
@@ -50,38 +51,60 @@ def packed_tile(
         depth, left, right, total, pitch, adds = numbers
         tile = _Tile(builder, memory, (rows, vectors, width, pitches[0]), add)
         line = tile.line(right, pitches[1])
-        tile.finish(tile.sums(depth, tile.panel(left), line), total, pitch, adds)
+        sums = tile.sums(depth, tile.panel(left), line)
+        tile.finish(sums, tile.places(total, pitch), adds)
 
     return function(emit)
 
 
 def in_place_tile(
-    rows: int, vectors: int, *, width: int, pitch: int, add: Adding = Vectors.multiply_add
+    rows: int, vectors: int, *, width: int, add: Adding = Vectors.multiply_add
 ) -> Any:  # noqa: ANN401  # numba's
-    """(weight, memory), (depth, left, left_pitch, right, total, pitch, adds): as packed.
+    """As packed, of three arrays: factors, values and totals; and memory that has a bias.
 
-    Row m of left is contiguous in another array, the weight, and starts at left + m * left_pitch.
+    The numbers are depth; left, left_pitch, left_step; right, right_pitch; total, pitch, adds;
+    bias; and the rows that have totals. Factor left[k, m] is
+    factors[left + m * left_pitch + k * left_step]. With a bias, row m is set to its sums plus
+    memory[bias + m].
 
     Args:
         rows: m.
         vectors: n, in vectors.
         width: Lanes of a vector.
-        pitch: Elements between two rows of right.
         add: The sum of left * right and a total.
     """
 
-    def emit(builder: Value, weight: Value, memory: Value, numbers: Sequence[Value]) -> None:
-        depth, left, left_pitch, right, total, total_pitch, adds = numbers
+    def emit(builder: Value, places: Sequence[Value], numbers: Sequence[Value]) -> None:
+        depth, left, left_pitch, left_step, right, right_pitch = numbers[:6]
+        total, pitch, adds, bias, exist = numbers[6:]
+        factors, values, totals, memory = places
         starts = [
-            ahead(builder, weight, builder.add(left, _times(builder, left_pitch, row)))
+            ahead(builder, factors, builder.add(left, _times(builder, left_pitch, row)))
             for row in range(rows)
         ]
-        tile = _Tile(builder, memory, (rows, vectors, width, 0), add)
-        line = tile.line(right, pitch)
-        sums = tile.sums(depth, lambda k: [ahead(builder, row, k) for row in starts], line)
-        tile.finish(sums, total, total_pitch, adds)
 
-    return function_of_two(emit)
+        def factors_of(k: Value) -> list[Value]:
+            at = builder.mul(k, left_step)
+            return [ahead(builder, start, at) for start in starts]
+
+        def line(k: Value) -> Value:
+            return builder.add(right, builder.mul(k, right_pitch))
+
+        tile = _Tile(builder, values, (rows, vectors, width, 0), add)
+        sums = tile.sums(depth, factors_of, line)
+        biased = builder.icmp_signed(">=", bias, integer(0))
+        for row in range(rows):
+            some = sums[row * vectors : (row + 1) * vectors]
+            first = ahead(builder, totals, builder.add(total, _times(builder, pitch, row)))
+            exists = builder.icmp_signed("<", integer(row), exist)
+            with builder.if_then(exists), builder.if_else(biased) as (with_bias, without):
+                with with_bias:
+                    place = ahead(builder, memory, builder.add(bias, integer(row)))
+                    tile.store(tile.increased(some, place), first)
+                with without:
+                    tile.finish(some, [first], adds)
+
+    return function_of_four(emit)
 
 
 def flat_tile(
@@ -106,7 +129,8 @@ def flat_tile(
             return builder.add(right, load_integer(builder, memory, builder.add(offsets, k)))
 
         tile = _Tile(builder, memory, (rows, vectors, width, pitch), add)
-        tile.finish(tile.sums(depth, tile.panel(left), line), total, total_pitch, adds)
+        sums = tile.sums(depth, tile.panel(left), line)
+        tile.finish(sums, tile.places(total, total_pitch), adds)
 
     return function(emit)
 
@@ -247,23 +271,37 @@ class _Tile:
                 after.append(self._add(self._lanes, factor, column, sums[len(after)]))
         return after
 
-    def finish(self, sums: Sequence[Value], total: Value, pitch: Value, adds: Value) -> None:
-        """Stores the sums, or adds them to the totals in memory."""
-        places = [
-            self._at(self._builder.add(total, _times(self._builder, pitch, row)), column)
-            for row in range(self._rows)
-            for column in range(0, self._vectors * self._width, self._width)
-        ]
+    def places(self, total: Value, pitch: Value) -> list[Value]:
+        """Places of the first total of each row in memory."""
+        rows = (_times(self._builder, pitch, row) for row in range(self._rows))
+        return [ahead(self._builder, self._memory, self._builder.add(total, row)) for row in rows]
+
+    def increased(self, sums: Sequence[Value], place: Value) -> list[Value]:
+        """The sums plus one value of memory."""
+        value = self._lanes.broadcast(place)
+        return [self._lanes.add(value, one) for one in sums]
+
+    def finish(self, sums: Sequence[Value], rows: Sequence[Value], adds: Value) -> None:
+        """Stores the sums, or adds them to totals in memory: rows that begin at these places."""
         # A branch, not a product with `adds`: totals that are set may hold anything before, also
         # NaN.
         condition = self._builder.icmp_signed("!=", adds, integer(0))
         with self._builder.if_else(condition) as (adding, setting):
             with adding:
-                for value, place in zip(sums, places, strict=True):
-                    self._lanes.store(self._lanes.add(self._lanes.load(place), value), place)
+                before = [self._lanes.load(place) for place in self._columns(rows)]
+                added = [self._lanes.add(*pair) for pair in zip(before, sums, strict=True)]
+                self.store(added, *rows)
             with setting:
-                for value, place in zip(sums, places, strict=True):
-                    self._lanes.store(value, place)
+                self.store(sums, *rows)
+
+    def store(self, sums: Sequence[Value], *rows: Value) -> None:
+        """Stores sums in rows that begin at these places."""
+        for value, place in zip(sums, self._columns(rows), strict=True):
+            self._lanes.store(value, place)
+
+    def _columns(self, rows: Sequence[Value]) -> list[Value]:
+        columns = range(0, self._vectors * self._width, self._width)
+        return [ahead(self._builder, row, integer(at)) for row in rows for at in columns]
 
     def _at(self, place: Value, distance: int) -> Value:
         return ahead(self._builder, self._memory, self._builder.add(place, integer(distance)))

@@ -361,6 +361,27 @@ def function_of_three(emit: Callable[[Value, Sequence[Value], Sequence[Value]], 
     return intrinsic(typed)
 
 
+def function_of_four(emit: Callable[[Value, Sequence[Value], Sequence[Value]], None]) -> Any:  # noqa: ANN401  # numba's
+    """The same for four arrays."""
+
+    def typed(  # arrays
+        _context: Any,  # noqa: ANN401  # numba's, as are all
+        first: Any,  # noqa: ANN401
+        second: Any,  # noqa: ANN401
+        third: Any,  # noqa: ANN401
+        fourth: Any,  # noqa: ANN401
+        numbers: Any,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401  # numba's
+            places = _first_places(context, builder, signature, arguments)
+            emit(builder, places, _values(builder, arguments[4], numbers))
+            return context.get_dummy_value()
+
+        return types.void(first, second, third, fourth, numbers), generate
+
+    return intrinsic(typed)
+
+
 def _first_places(context: Any, builder: Value, signature: Any, arguments: Any) -> list[Value]:  # noqa: ANN401  # numba's
     """Places of the first elements of all arguments but the last, which is a tuple."""
     arrays = zip(signature.args[:-1], arguments[:-1], strict=True)

@@ -3,9 +3,10 @@
 from typing import NamedTuple
 
 from opserve_kernels.algorithms.correlation.layout import CorrelationStage
-from opserve_kernels.algorithms.host import LANES
+from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS
 
 LAST_COLUMNS = 4 * LANES  # the last positions of a group at most that are two equal tiles
+RUN_COLUMNS = 8 * TILE_COLUMNS  # positions whose panels are filled together
 DEPTH_BLOCK = 256  # products summed in registers at most, before they are added to the total
 
 
@@ -29,6 +30,8 @@ class PackedStage(NamedTuple):
         weight_pitch: Distance of two rows of a weight that is multiplied in its tensor, without
             panels; 0 with panels.
         source_in_place: Whether the source is read in its tensor, without a padded copy.
+        into_result: Whether complete sums go from the registers into the result, without totals.
+        reads_rows: Whether such sums read the source in its tensor, without panels of pixels.
         weights: Place of the weight's panels in the workspace.
         panel: Place of a panel of pixels.
         total: Place of the totals.
@@ -48,6 +51,8 @@ class PackedStage(NamedTuple):
     weight_in_place: int
     weight_pitch: int
     source_in_place: int
+    into_result: int
+    reads_rows: int
     weights: int
     panel: int
     total: int

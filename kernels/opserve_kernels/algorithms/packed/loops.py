@@ -19,17 +19,8 @@ some steps at a time of each group of lines. The last steps of a group also stor
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.algorithms.codegen.micro_kernels import (
-    multiply_flat,
-    multiply_flat_skip_padding,
-    multiply_in_place,
-    multiply_in_place_skip_padding,
-    multiply_packed,
-    multiply_packed_skip_padding,
-)
-from opserve_kernels.algorithms.codegen.pairs import multiply_flat_pairs, multiply_packed_pairs
 from opserve_kernels.algorithms.codegen.rows import interleave_phases
-from opserve_kernels.algorithms.codegen.transfers import add_to_run, all_finite, fill
+from opserve_kernels.algorithms.codegen.transfers import add_to_run, fill
 from opserve_kernels.algorithms.correlation.blocks import (
     block_of,
     extent_of,
@@ -49,9 +40,21 @@ from opserve_kernels.algorithms.correlation.taps import (
     summed_channels,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
-from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, LAST_COLUMNS, PackedStage
-from opserve_kernels.algorithms.packed.panels import fill_panel, joined
-from opserve_kernels.algorithms.packed.weights import pack_weights, panel_place
+from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, RUN_COLUMNS, PackedStage
+from opserve_kernels.algorithms.packed.panels import (
+    fill_panel,
+    fill_panels,
+    joined,
+    position_in,
+    tile_columns,
+)
+from opserve_kernels.algorithms.packed.products import (
+    depth_of,
+    left_place,
+    multiply_in_place_tiles,
+    multiply_tile,
+)
+from opserve_kernels.algorithms.packed.weights import pack_weights
 from opserve_kernels.convolution import WIDTH
 from opserve_kernels.loops import compiled
 from opserve_kernels.strided import store
@@ -65,121 +68,16 @@ Six = tuple[int, int, int, int, int, int]
 
 
 @compiled()
-def _depth(stage: PackedStage, table: Offsets, phase: int) -> int:
-    """Products of each sum of a phase."""
-    product = stage.product
-    taps = table[product.table + phase + 1] - table[product.table + phase]
-    return int(summed_channels(product) * taps)
-
-
-@compiled()
 def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
     """Phase and first product of a step; a phase without products also has one step."""
     # Phases have different numbers of taps, hence of steps: they are counted until the step is
     # found.
     for phase in range(result_phases(stage.product)):
-        steps = max(1, -(-_depth(stage, table, phase) // DEPTH_BLOCK))
+        steps = max(1, -(-depth_of(stage, table, phase) // DEPTH_BLOCK))
         if step < steps:
             return phase, step * DEPTH_BLOCK
         step -= steps
     return -1, 0
-
-
-@compiled()
-def _multiply_pairs(  # arrays and integers
-    stage: PackedStage, scratch: Floats, table: Offsets, numbers: Six, vectors: int, pitch: int
-) -> None:
-    """As _multiply_tile, with words of pairs; their values are finite."""
-    count, left, right, offsets, total, adds = numbers
-    for m in range(0, result_channels(stage.product), TILE_ROWS):
-        rows = min(TILE_ROWS, result_channels(stage.product) - m)
-        if stage.flat:
-            looked_up = (count, left, right, offsets, total, stage.total_pitch, adds)
-            multiply_flat_pairs(scratch, table, looked_up, rows, vectors)
-        else:
-            packed = (count, left, right, total, stage.total_pitch, adds)
-            multiply_packed_pairs(scratch, packed, rows, vectors)
-        left += pitch
-        total += TILE_ROWS * stage.total_pitch
-
-
-@compiled()
-def _multiply_in_place(
-    stage: PackedStage, weight: Floats, scratch: Floats, numbers: Six, vectors: int
-) -> None:
-    """As _multiply_tile, with the weight in its tensor."""
-    count, left, right, _, total, adds = numbers
-    skips = scratch[stage.product.flags] != 0 and not stage.source_in_place
-    for _ in range(0, result_channels(stage.product), TILE_ROWS):
-        lying = (count, left, stage.weight_pitch, right, total, stage.total_pitch, adds)
-        if skips:
-            multiply_in_place_skip_padding(weight, scratch, lying, vectors)
-        else:
-            multiply_in_place(weight, scratch, lying, vectors)
-        left += TILE_ROWS * stage.weight_pitch
-        total += TILE_ROWS * stage.total_pitch
-
-
-@compiled()
-def _multiply_tile(  # noqa: PLR0913, PLR0917  # arrays and integers
-    stage: PackedStage,
-    weight: Floats,
-    scratch: Floats,
-    table: Offsets,
-    numbers: Six,
-    vectors: int,
-    pitch: int,
-) -> None:
-    """Multiplies all channels of a tile; numbers are the first panel's, others a pitch apart."""
-    product = stage.product
-    count, left, right, offsets, total, adds = numbers
-    flagged, flat = scratch[product.flags] != 0, stage.flat
-    if product.pairs:
-        _multiply_pairs(stage, scratch, table, numbers, vectors, pitch)
-        return
-    if stage.weight_pitch:
-        _multiply_in_place(stage, weight, scratch, numbers, vectors)
-        return
-    # Padding times a weight that is not finite would be NaN. Weights are checked panel by panel,
-    # and only if the flag says that some weight of the call is not finite.
-    is_padded = flagged and not stage.source_in_place
-    # Channels are innermost: the panel of pixels stays in the cache while the panels of the weight
-    # pass.
-    for m in range(0, result_channels(product), TILE_ROWS):
-        rows = min(TILE_ROWS, result_channels(product) - m)
-        finite = not is_padded or all_finite(table, left, count * TILE_ROWS)
-        if flat:
-            looked_up = (count, left, right, offsets, total, stage.total_pitch, adds)
-            if finite:
-                multiply_flat(scratch, table, looked_up, rows, vectors)
-            else:
-                multiply_flat_skip_padding(scratch, table, looked_up, rows, vectors)
-        else:
-            packed = (count, left, right, total, stage.total_pitch, adds)
-            if finite:
-                multiply_packed(scratch, packed, rows, vectors)
-            else:
-                multiply_packed_skip_padding(scratch, packed, rows, vectors)
-        left += pitch
-        total += TILE_ROWS * stage.total_pitch
-
-
-@compiled()
-def _left_place(stage: PackedStage, table: Offsets, group: int, phase: int, k: int) -> int:
-    """Place of the first factor of a step: in a panel, or in the weight's tensor."""
-    if stage.weight_pitch:
-        row = group * result_channels(stage.product)
-        return int(stage.product.weight_layout.offset + row * stage.weight_pitch + k)
-    return panel_place(stage, table, group, phase, 0) + k * TILE_ROWS
-
-
-@compiled()
-def _tile_columns(stage: PackedStage, positions: int) -> int:
-    """Columns of the next tile of a row of positions."""
-    # The last four vectors are two tiles of two: a tile of one loads too much for its products.
-    # FLAT has no tile of two.
-    is_four = TILE_COLUMNS < positions <= LAST_COLUMNS and not stage.flat
-    return LAST_COLUMNS // 2 if is_four else TILE_COLUMNS
 
 
 @compiled()
@@ -200,13 +98,13 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     """
     product = stage.product
     (phase, k), (first, last) = step, positions
-    depth, total = _depth(stage, table, phase), stage.total + phase * stage.phase_total
+    depth, total = depth_of(stage, table, phase), stage.total + phase * stage.phase_total
     # No tap meets this phase: its results are zeros.
     if depth == 0:
         fill(scratch, total, stage.phase_total, np.float32(0))
         return
     count, offsets = min(DEPTH_BLOCK, depth - k), offsets_place(product, table, phase) + k
-    left = _left_place(stage, table, group, phase, k)
+    left = left_place(stage, table, group, phase, k)
     extent, rows = joined(extent_of(product), rows)
     # Panels of pairs fill half of their places.
     pitch = depth // summed_channels(product) * source_channels(product) * TILE_ROWS
@@ -217,15 +115,73 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     # A tile of positions at a time: its panel has at most DEPTH_BLOCK rows.
     position = first
     while position < last:
-        end = min(position + _tile_columns(stage, last - position), last)
+        end = min(position + TILE_COLUMNS, last)
+        # FLAT has no tile of two vectors.
+        if not stage.flat:
+            end = position + tile_columns(last - position)
         right = start + position
         if not stage.flat:
             right, tile = stage.panel, (position, end)
             fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
         numbers = (count, left, right, offsets, total + position - first, int(k > 0))
         vectors = -(-(end - position) // LANES)
-        _multiply_tile(stage, weight, scratch, table, numbers, vectors, pitch)
+        multiply_tile(stage, weight, scratch, table, numbers, vectors, pitch)
         position = end
+
+
+@compiled()
+def _store_products(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
+    stage: PackedStage,
+    scratch: Floats,
+    table: Offsets,
+    source: Floats,
+    weight: Floats,
+    floats: Floats,
+    block: tuple[int, int],
+    rows: Triple,
+    positions: tuple[int, int],
+) -> None:
+    """Stores the sums of positions first .. last-1 in the result, without totals.
+
+    Args:
+        stage: The stage: of one step, with whole vectors of positions and whole panels of channels.
+        scratch: The workspace.
+        table: The same as int32.
+        source: Array of the source.
+        weight: Array of the weight.
+        floats: The result's buffer.
+        block: Group of channels, and first entry of the batch.
+        rows: Rows of an entry.
+        positions: Positions of the block.
+    """
+    product, entry_size = stage.product, rows[0] * rows[1] * rows[2]
+    image, depth, (group, first_entry) = product.result_image, depth_of(stage, table, 0), block
+    offsets, first_channel = offsets_place(product, table, 0), group * result_channels(product)
+    bias = NO_BIAS if stage.bias == NO_BIAS else stage.bias + first_channel
+    extent, rows = joined(extent_of(product), rows)
+    start, memory = product.source, scratch
+    if stage.source_in_place:
+        start += group * source_channels(product) * product.channel_pitch
+        memory = source
+    left = left_place(stage, table, group, 0, 0)
+    pitch, left_step = (stage.weight_pitch, 1) if stage.weight_pitch else (1, TILE_ROWS)
+    position, last = positions
+    while position < last:
+        entry, inside = position // entry_size, position % entry_size
+        count = min(entry_size - inside, last - position, RUN_COLUMNS)
+        target = image.layout.offset + first_channel * image.channel_step + inside
+        target += (first_entry + entry) * image.entry_step
+        values, right, row, tile = scratch, stage.panel, TILE_COLUMNS, depth * TILE_COLUMNS
+        if stage.reads_rows:
+            values, row, tile = memory, product.channel_pitch, 0
+            right = start + position_in(extent, rows, position)
+        else:
+            run = (position, position + count)
+            fill_panels(memory, scratch, table, start, offsets, right, depth, extent, rows, run)
+        step = image.channel_step
+        one = (depth, left, pitch, left_step, right, row, target, step, 0, bias)
+        multiply_in_place_tiles(stage, weight, values, floats, scratch, one, count, tile)
+        position += count
 
 
 @compiled()
@@ -463,6 +419,10 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
     rows = rows_of(product, row)
     lines, columns, positions = _group_of(stage, entries, rows, unit // stage.step_units)
     if positions[0] >= positions[1]:
+        return
+    if stage.into_result:
+        whole = (group, entry)
+        _store_products(stage, scratch, table, source, weight, floats, whole, rows, positions)
         return
     begin = unit % stage.step_units * stage.unit_steps
     for step in range(begin, begin + stage.unit_steps):

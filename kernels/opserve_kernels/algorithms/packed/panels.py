@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from opserve_kernels.algorithms.codegen.copies import copy_lanes, copy_vectors
 from opserve_kernels.algorithms.codegen.tiles import panel_row_tile
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_VECTORS
+from opserve_kernels.algorithms.packed.layout import LAST_COLUMNS
 from opserve_kernels.loops import compiled
 
 Floats = NDArray[np.float32]
@@ -47,7 +48,16 @@ def joined(extent: Triple, rows: Triple) -> tuple[Triple, Triple]:
     return extent, rows
 
 
-@compiled("void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64)")
+@compiled("int64(int64)")
+def tile_columns(positions: int) -> int:
+    """Columns of the next tile of a row of positions."""
+    # The last four vectors are two tiles of two: a tile of one loads too much for its products.
+    if TILE_COLUMNS < positions <= LAST_COLUMNS:
+        return LAST_COLUMNS // 2
+    return min(TILE_COLUMNS, positions)
+
+
+@compiled("void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64, int64)")
 def _copy_whole_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     memory: Floats,
     scratch: Floats,
@@ -56,12 +66,17 @@ def _copy_whole_rows(  # noqa: PLR0913, PLR0917  # arrays and integers
     offsets: int,
     target: int,
     depth: int,
+    tiles: int,
 ) -> None:
-    """Copies a tile that is one segment."""
-    # Each row of the panel is the same segment under another tap or channel.
+    """Copies whole tiles of one segment into panels one after the other."""
+    # Each row of a panel is the same segment under another tap or channel: a run as long as all
+    # tiles, from memory that may be far away.
     for j in range(depth):
         at, to = source + table[offsets + j], target + j * TILE_COLUMNS
-        _copy_row(memory, scratch, (at, to))
+        for _ in range(tiles):
+            _copy_row(memory, scratch, (at, to))
+            at += TILE_COLUMNS
+            to += depth * TILE_COLUMNS
 
 
 @compiled("void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64, int64)")
@@ -122,8 +137,38 @@ def fill_panel(  # noqa: PLR0913, PLR0917  # arrays, places and triples
         start = source + position_in(extent, rows, pixel)
         # The usual tile lies in one row: whole rows of the panel are copied without a mask.
         if count == TILE_COLUMNS:
-            _copy_whole_rows(memory, scratch, table, start, offsets, panel, depth)
+            _copy_whole_rows(memory, scratch, table, start, offsets, panel, depth, 1)
         else:
             to = panel + pixel - pixels[0]
             _copy_segment(memory, scratch, table, start, offsets, to, depth, count)
         pixel += count
+
+
+@compiled(
+    "void(float32[::1], float32[::1], int32[::1], int64, int64, int64, int64, "
+    "UniTuple(int64, 3), UniTuple(int64, 3), UniTuple(int64, 2))"
+)
+def fill_panels(  # noqa: PLR0913, PLR0917  # arrays, places and triples
+    memory: Floats,
+    scratch: Floats,
+    table: Offsets,
+    source: int,
+    offsets: int,
+    panel: int,
+    depth: int,
+    extent: Triple,
+    rows: Triple,
+    pixels: tuple[int, int],
+) -> None:
+    """Fills the panels of several tiles, one after the other; arguments as for fill_panel."""
+    pixel, last = pixels
+    # Whole tiles of the first row together, but those of the last four vectors.
+    tiles = min(rows[2] - pixel % rows[2], last - pixel - LANES - 1) // TILE_COLUMNS
+    if tiles > 1:
+        start = source + position_in(extent, rows, pixel)
+        _copy_whole_rows(memory, scratch, table, start, offsets, panel, depth, tiles)
+        pixel, panel = pixel + tiles * TILE_COLUMNS, panel + tiles * depth * TILE_COLUMNS
+    while pixel < last:
+        tile = (pixel, pixel + tile_columns(last - pixel))
+        fill_panel(memory, scratch, table, source, offsets, panel, depth, extent, rows, tile)
+        pixel, panel = tile[1], panel + depth * TILE_COLUMNS
