@@ -107,6 +107,9 @@ _CASES = {
         kernel=(1, 1, 1),
         padding=(0, 0, 0),
     ),
+    "the image in place": Case(
+        batch=3, inputs=64, outputs=16, size=(1, 9, 31), kernel=(1, 1, 1), padding=(0, 0, 0)
+    ),
     "left in place, strided": Case(
         batch=2,
         inputs=9,
