@@ -81,6 +81,15 @@ def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
 
 
 @compiled()
+def _source_start(stage: PackedStage, group: int) -> int:
+    """Place of a group's first channel, in the padded copy or in the source's tensor."""
+    if not stage.source_in_place:
+        return int(stage.product.source)
+    channel = group * source_channels(stage.product)
+    return int(stage.product.source + channel * stage.product.channel_pitch)
+
+
+@compiled()
 def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     stage: PackedStage,
     scratch: Floats,
@@ -108,20 +117,15 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     extent, rows = joined(extent_of(product), rows)
     # Panels of pairs fill half of their places.
     pitch = depth // summed_channels(product) * source_channels(product) * TILE_ROWS
-    start, memory = product.source, scratch
-    if stage.source_in_place:
-        start += group * source_channels(product) * product.channel_pitch
-        memory = source
+    start, memory = _source_start(stage, group), source if stage.source_in_place else scratch
     # A tile of positions at a time: its panel has at most DEPTH_BLOCK rows.
     position = first
     while position < last:
-        end = min(position + TILE_COLUMNS, last)
         # FLAT has no tile of two vectors.
+        end, right = min(position + TILE_COLUMNS, last), start + position
         if not stage.flat:
-            end = position + tile_columns(last - position)
-        right = start + position
-        if not stage.flat:
-            right, tile = stage.panel, (position, end)
+            end, right = position + tile_columns(last - position), stage.panel
+            tile = (position, end)
             fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
         numbers = (count, left, right, offsets, total + position - first, int(k > 0))
         vectors = -(-(end - position) // LANES)
@@ -159,10 +163,7 @@ def _store_products(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     offsets, first_channel = offsets_place(product, table, 0), group * result_channels(product)
     bias = NO_BIAS if stage.bias == NO_BIAS else stage.bias + first_channel
     extent, rows = joined(extent_of(product), rows)
-    start, memory = product.source, scratch
-    if stage.source_in_place:
-        start += group * source_channels(product) * product.channel_pitch
-        memory = source
+    start, memory = _source_start(stage, group), source if stage.source_in_place else scratch
     left = left_place(stage, table, group, 0, 0)
     pitch, left_step = (stage.weight_pitch, 1) if stage.weight_pitch else (1, TILE_ROWS)
     position, last = positions

@@ -216,13 +216,12 @@ class _Lines:
     def of(product: Correlation, blocks: ResultBlocks, algorithm: Algorithm) -> "_Lines":
         """Groups whose totals fit into the second-level cache; units of about a millisecond."""
         # Without phases, rows and entries are one line of positions: full tiles cross their ends.
-        inside, entries = blocks.rows, blocks.batch
-        if algorithm is Algorithm.PACKED and product.result_phases == 1:
+        inside, entries, gathers = blocks.rows, blocks.batch, algorithm is Algorithm.PACKED
+        if gathers and product.result_phases == 1:
             inside, entries = (1, 1, blocks.batch * prod(blocks.rows)), 1
-        grid = blocks.extent if algorithm is Algorithm.FLAT else inside
-        rows = whole_rows(product.result_channels)
-        depths = _phases_by_depth(product)
-        into_result = algorithm is Algorithm.PACKED and _goes_into_result(product, blocks)
+        grid = inside if gathers else blocks.extent
+        rows, depths = whole_rows(product.result_channels), _phases_by_depth(product)
+        into_result = gathers and _goes_into_result(product, blocks)
         least = RUN_COLUMNS if into_result else _LEAST_TILES * TILE_COLUMNS
         fitting = _TOTAL_ELEMENTS * _uses_of_weight(product) // (rows * product.result_phases)
         most = max(least, fitting // TILE_COLUMNS * TILE_COLUMNS)
@@ -240,10 +239,9 @@ class _Lines:
         # A step adds at most DEPTH_BLOCK products to each total of one phase. Phases differ in
         # depth, so a unit is a number of steps.
         steps = sum(phases * max(1, -(-depth // DEPTH_BLOCK)) for depth, phases in depths)
-        products = rows * lines * width * DEPTH_BLOCK
-        unit_steps = min(steps, max(1, _UNIT_PRODUCTS // products))
+        unit_steps = min(steps, max(1, _UNIT_PRODUCTS // (rows * lines * width * DEPTH_BLOCK)))
         return _Lines(
-            gathers=algorithm is Algorithm.PACKED,
+            gathers=gathers,
             grid=grid,
             lines=lines,
             width=width,

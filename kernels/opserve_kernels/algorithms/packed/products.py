@@ -105,25 +105,24 @@ def multiply_tile(  # noqa: PLR0913, PLR0917  # arrays and integers
     """Multiplies all channels of a tile; numbers are the first panel's, others a pitch apart."""
     product = stage.product
     count, left, right, offsets, total, adds = numbers
-    flagged, flat = scratch[product.flags] != 0, stage.flat
     if product.pairs:
         _multiply_pairs(stage, scratch, table, numbers, vectors, pitch)
         return
     if stage.weight_pitch:
         lying = (count, left, stage.weight_pitch, 1, right, TILE_COLUMNS)
         in_place = (*lying, total, stage.total_pitch, adds, NO_BIAS)
-        columns = vectors * LANES
-        multiply_in_place_tiles(stage, weight, scratch, scratch, scratch, in_place, columns, 0)
+        arrays = (weight, scratch, scratch, scratch)
+        multiply_in_place_tiles(stage, *arrays, in_place, vectors * LANES, 0)
         return
     # Padding times a weight that is not finite would be NaN. Weights are checked panel by panel,
     # and only if the flag says that some weight of the call is not finite.
-    is_padded = flagged and not stage.source_in_place
+    is_padded = scratch[product.flags] != 0 and not stage.source_in_place
     # Channels are innermost: the panel of pixels stays in the cache while the panels of the weight
     # pass.
     for m in range(0, result_channels(product), TILE_ROWS):
         rows = min(TILE_ROWS, result_channels(product) - m)
         finite = not is_padded or all_finite(table, left, count * TILE_ROWS)
-        if flat:
+        if stage.flat:
             looked_up = (count, left, right, offsets, total, stage.total_pitch, adds)
             if finite:
                 multiply_flat(scratch, table, looked_up, rows, vectors)
