@@ -103,8 +103,7 @@ def multiply_tile(  # noqa: PLR0913, PLR0917  # arrays and integers
     pitch: int,
 ) -> None:
     """Multiplies all channels of a tile; numbers are the first panel's, others a pitch apart."""
-    product = stage.product
-    count, left, right, offsets, total, adds = numbers
+    product, (count, left, right, offsets, total, adds) = stage.product, numbers
     if product.pairs:
         _multiply_pairs(stage, scratch, table, numbers, vectors, pitch)
         return
@@ -117,8 +116,7 @@ def multiply_tile(  # noqa: PLR0913, PLR0917  # arrays and integers
     # Padding times a weight that is not finite would be NaN. Weights are checked panel by panel,
     # and only if the flag says that some weight of the call is not finite.
     is_padded = scratch[product.flags] != 0 and not stage.source_in_place
-    # Channels are innermost: the panel of pixels stays in the cache while the panels of the weight
-    # pass.
+    # Channels are innermost: the panel of pixels stays in the cache while those of the weight pass.
     for m in range(0, result_channels(product), TILE_ROWS):
         rows = min(TILE_ROWS, result_channels(product) - m)
         finite = not is_padded or all_finite(table, left, count * TILE_ROWS)
