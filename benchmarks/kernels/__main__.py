@@ -21,6 +21,7 @@ from benchmarks.kernels.comparisons import (
     compare_unfolds,
 )
 from benchmarks.kernels.draw import SEED, random_shapes
+from benchmarks.kernels.end_to_end import compare_end_to_end
 from benchmarks.kernels.goals import goals_of, write_goals
 from benchmarks.kernels.lines import THREADS, Line, Suite
 from benchmarks.kernels.peak import loops_at_once, peak_operations
@@ -50,6 +51,7 @@ def main() -> None:
     comparisons = _comparisons(options.seed, options.shapes, threaded=_threaded())
     setting = _setting(rounds)
     lines = [compare(rounds) for compare in track(comparisons, description="shapes")]
+    lines += compare_end_to_end(_of(CONVOLUTIONS, options.shapes), rounds)
     show_lines(lines, setting)
     if options.shapes:
         return  # a selection has no goals, and must not replace the files of a whole run
@@ -57,6 +59,11 @@ def main() -> None:
     show_goals(goals)
     for path in (write_goals(goals), write_lines(lines, setting), draw(lines, setting)):
         print(f"written to {path}")
+
+
+def _of(shapes: Sequence[ConvolutionShape], names: Sequence[str] | None) -> list[ConvolutionShape]:
+    """Returns the named shapes, or all without names."""
+    return [shape for shape in shapes if not names or shape.name in names]
 
 
 def _options() -> Namespace:

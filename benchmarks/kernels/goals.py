@@ -21,6 +21,7 @@ TARGETS: Mapping[Suite, float] = {
     Suite.UNFOLD: 3.0,
     Suite.FILTER: 1.8,
     Suite.THREADS: 1.8,
+    Suite.END_TO_END: 1.0,
 }
 """Targets of the geometric mean of each suite: PyTorch's seconds over opserve's."""
 
@@ -78,6 +79,11 @@ def goals_of(lines: Sequence[Line]) -> list[Goal]:
         _mean("unfold, geomean", lines, Suite.UNFOLD),
         _mean("filter gradient, geomean over channels last", lines, Suite.FILTER),
         _mean("2 threads, all gradients, geomean", lines, Suite.THREADS),
+        _mean(
+            "end to end, layers of at least 1 ms, geomean over PyTorch in process",
+            lines,
+            Suite.END_TO_END,
+        ),
         *_errors(lines),
     ]
 

@@ -23,6 +23,8 @@ class Suite(StrEnum):
     UNFOLD = "unfold"
     FILTER = "filter gradient"
     THREADS = "two threads"
+    END_TO_END = "end to end"
+    SMALL = "end to end, small"
 
 
 MOVED = frozenset((Suite.FOLD, Suite.UNFOLD))

@@ -34,6 +34,17 @@ def by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
     return samples
 
 
+def by_turns_on_the_clock(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
+    """Returns the wall-clock seconds of one call of each in every round, after a warm-up."""
+    for call in calls.values():
+        call()
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(seconds_of(call))
+    return samples
+
+
 def least_by_turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> Samples:
     """Returns the least wall-clock seconds of one call of each, after a warm-up call."""
     repeats = {name: _repeats(call) for name, call in calls.items()}

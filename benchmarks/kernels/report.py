@@ -22,6 +22,8 @@ _TITLES = {
     Suite.FOLD: "folds: im2col_backward | col2im",
     Suite.UNFOLD: "unfolds: im2col | im2col",
     Suite.THREADS: "convolutions of networks, fp32, two threads: least of the rounds by the clock",
+    Suite.END_TO_END: "session.run, NumPy arrays to NumPy arrays, fp32, by the clock",
+    Suite.SMALL: "session.run of calls that take PyTorch less than 1 ms, by the clock",
     Suite.FILTER: "filter gradients with channels last: deconv_grad_filter | convolution_backward",
 }
 

@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from opserve.v1.command_service_pb2 import Command, CommandResult
-from opserve.v1.memory_service_pb2 import AllocateRequest, FreeRequest, ReadRequest
+from opserve.v1.memory_service_pb2 import (
+    AllocateRequest,
+    FreeRequest,
+    ReadRequest,
+    WriteRequest,
+)
 from opserve.v1.operator_service_pb2 import (
     DestroyExecutorRequest,
     ExecuteRequest,
@@ -39,7 +44,7 @@ from opserve_kernels.array_like import as_array, bytes_of
 from opserve_kernels.tensor import BYTES_MAXIMUM, DataType
 
 SMALL_BYTES = 64 * 2**10
-"""Most bytes of tensors, both ways, of a call that takes one round trip."""
+"""Most bytes of tensors, both ways, of a call that takes one round trip; and of one in a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,11 @@ class Part:
     index: int
     spec: TensorSpec
     data: memoryview | None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its elements are written in a batch of commands."""
+        return self.data is not None and len(self.data) <= SMALL_BYTES
 
     @property
     def allocate(self) -> AllocateRequest:
@@ -194,6 +204,20 @@ def plan_and_allocate(
     return [
         Command(get_workspace_size=request),
         Command(allocate=AllocateRequest(workspace_of=executor)),
+    ]
+
+
+def is_small(spec: TensorSpec) -> bool:
+    """Returns whether the elements of a tensor are read in a batch of commands."""
+    return span_bytes(spec) <= SMALL_BYTES
+
+
+def small_writes(prepared: Prepared, buffers: Mapping[str, int]) -> list[Command]:
+    """Builds the writes of small tensors into these buffers."""
+    return [
+        Command(write=WriteRequest(buffer=buffers[part.name], data=bytes(part.data)))
+        for part in prepared.parts
+        if part.data and part.is_small
     ]
 
 

@@ -78,6 +78,16 @@ def test_a_large_call_brings_the_same_and_leaves_nothing(
     assert fake.executors == {}
 
 
+def test_small_tensors_of_a_large_call_go_with_phase_two(
+    session: Session, fake: FakeService
+) -> None:
+    start = len(fake.calls)
+    session.run(convolution(input=numbers(2, 3, 100, 100), grad_output=numbers(2, 4, 100, 100)))
+    made = [call for call in calls_since(fake, start) if call in {"Submit", "Write", "Read"}]
+    # Input, grad_output and grad_input; not weight, grad_weight and grad_bias.
+    assert made == ["Submit", "Write", "Write", "Submit", "Read", "Submit"]
+
+
 def test_a_large_call_is_planned_before_a_byte_is_sent(session: Session, fake: FakeService) -> None:
     fake.failures["get_workspace_size"] = [refusal(161002, "groups", 3)]
     with pytest.raises(AclnnError, match="161002"):
@@ -96,7 +106,7 @@ def test_a_call_without_workspace_needs_none(session: Session, fake: FakeService
 BOTH = ("allocate", "get_workspace_size", "execute", "synchronize_stream")
 
 
-@pytest.mark.parametrize("command", [*BOTH, "set_tensor_buffer", "Write", "Read"])
+@pytest.mark.parametrize("command", [*BOTH, "set_tensor_buffer", "write", "read", "Write", "Read"])
 def test_all_memory_is_freed_after_any_failed_command(
     session: Session, fake: FakeService, command: str
 ) -> None:

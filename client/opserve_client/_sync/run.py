@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from opserve.v1.command_service_pb2 import Command
 from opserve.v1.memory_service_pb2 import WriteRequest
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client.call_shapes import remember, shape_of
@@ -16,9 +17,11 @@ from opserve_client.run_batches import (
     WholeCall,
     execute_and_wait,
     first_error,
+    is_small,
     planned_call,
     prepare,
     read_request,
+    small_writes,
 )
 from opserve_client.tensors import Array, elements_of
 from opserve_client.wire.methods import RUN
@@ -79,17 +82,27 @@ def _run_in_steps(
         for part, result in zip(prepared.parts, results[2::2], strict=True)
     }
     for part in prepared.parts:
-        if part.data:
+        if part.data and not part.is_small:
             calls.write(WriteRequest(buffer=buffers[part.name]), part.data)
-    executing = execute_and_wait(executor=executor, workspace=workspace)
+    placed = prepared.placed(buffers)
+    small = [name for name in prepared.results if is_small(placed[name])]
+    # Small tensors go with phase two: a request for each would take longer than its copy.
+    executing = [
+        *small_writes(prepared, buffers),
+        *execute_and_wait(executor=executor, workspace=workspace),
+        *(Command(read=read_request(placed[name])) for name in small),
+    ]
     results = calls.send(executing)
     made.update(executing, results)
     error = first_error(results)
     if error:
         raise error
-    placed = prepared.placed(buffers)
+    reads = results[len(results) - len(small) :]
+    found = {name: bytearray(one.read.data) for name, one in zip(small, reads, strict=True)}
     return {
-        name: elements_of(spec, calls.read(read_request(placed[name])))
+        name: elements_of(
+            spec, found[name] if name in found else calls.read(read_request(placed[name]))
+        )
         for name, spec in prepared.results.items()
     }
 
