@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.kernels import peer
-from benchmarks.kernels.arrays import convolution_arrays, relative_error
+from benchmarks.kernels.arrays import Array, convolution_arrays, relative_error
 from benchmarks.kernels.lines import Line, Part, Suite
 from benchmarks.kernels.measuring import by_turns_on_the_clock, ratio
 from benchmarks.kernels.shapes import ConvolutionShape
@@ -35,7 +35,7 @@ def compare_end_to_end(shapes: Sequence[ConvolutionShape], rounds: int) -> list[
 
 def _compare(shape: ConvolutionShape, session: Session, rounds: int) -> Line:
     arrays = convolution_arrays(shape, DataType.FLOAT)
-    call = ConvolutionBackward(**arrays, **_numbers(shape))
+    call = ConvolutionBackward(**_arguments(shape, arrays))
     theirs = peer.gradients_peer(shape, arrays, _ALL)
     calls: Mapping[str, Callable[[], object]] = {_OURS: partial(session.run, call), _THEIRS: theirs}
     samples = by_turns_on_the_clock(calls, rounds)
@@ -56,9 +56,9 @@ def _compare(shape: ConvolutionShape, session: Session, rounds: int) -> Line:
     )
 
 
-def _numbers(shape: ConvolutionShape) -> dict[str, Any]:
-    """Returns the arguments of a call without its tensors."""
+def _arguments(shape: ConvolutionShape, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Returns the arguments of a call whose outputs are inferred."""
     planned = gradients_arguments(shape, DataType.FLOAT, _ALL)
     names = ("bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding")
     more = ("groups", "output_mask", "cube_math_type")
-    return {name: getattr(planned, name) for name in (*names, *more)}
+    return {**arrays, **{name: getattr(planned, name) for name in (*names, *more)}}
