@@ -24,10 +24,10 @@ _LARGE = ("grad_input", "grad_weight")
 
 
 def compare_end_to_end(shapes: Sequence[ConvolutionShape], rounds: int) -> list[Line]:
-    """Compares session.run, with one device of one thread, with PyTorch in this process."""
+    """Compares session.run over Connect, with a device of one thread, with PyTorch in process."""
     with (
         private_service(devices='["ascend910b"]', device_threads="1") as addresses,
-        Client(addresses.grpc) as client,
+        Client(addresses.rest) as client,
         client.open_session() as session,
     ):
         return [_compare(shape, session, rounds) for shape in shapes]

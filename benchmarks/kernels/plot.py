@@ -86,7 +86,8 @@ def _draw_suites(axes: Axes, lines: Sequence[Line]) -> None:
         axes.plot(offsets, found, "o", color=_OURS, ms=4, alpha=0.5)
         axes.hlines(mean, place - 0.3, place + 0.3, color="black")
         axes.text(place, mean * 1.05, f"{mean:.2f}", ha="center", fontsize=9, weight="bold")
-        axes.plot([place], [TARGETS[suite]], "*", color="green", ms=10)
+        if suite in TARGETS:
+            axes.plot([place], [TARGETS[suite]], "*", color="green", ms=10)
     axes.set_xticks(range(len(Suite)), [suite.value for suite in Suite], rotation=30, fontsize=9)
     axes.axhline(1, color="black", lw=0.8)
     _show_ratios(axes, "y")

@@ -96,7 +96,10 @@ def _outer_cycles(product: Correlation, *, products: float = 1.0) -> float:
     # Either operand may be on the left: outer/plan.py chooses.
     turns = min(_turn_cycles(inputs, outputs), _turn_cycles(outputs, inputs))
     pixels = convolution.input_pixels / convolution.output_pixels
-    loading = _load_cycles(outputs) + pixels * _load_cycles(inputs)
+    loads = _load_cycles(outputs), pixels * _load_cycles(inputs)
+    # Of one tap, the operand with more channels may be read in place.
+    in_place = convolution.taps == 1 and max(inputs, outputs) % TILE_ROWS == 0
+    loading = min(loads) if in_place else sum(loads)
     pixel = _PIXEL_CYCLES + _TAP_CYCLES / min(_BLOCK_PIXELS, convolution.output_pixels)
     storing = _STORE_CYCLES * min(inputs, outputs) / convolution.output_pixels
     return convolution.taps * (products * turns + pixel + storing) + loading
