@@ -79,6 +79,15 @@ _CASES = {
     "three taps of whole vectors": Case(
         size=(1, 1, 400), kernel=(1, 1, 3), padding=(0, 0, 1), inputs=16, outputs=24, batch=3
     ),
+    "rows of padding": Case(
+        inputs=256, outputs=9, size=(1, 24, 26), dilation=(1, 10, 1), padding=(0, 10, 1), batch=2
+    ),
+    "rows of padding, from the output": Case(
+        inputs=9, outputs=256, size=(1, 24, 26), dilation=(1, 10, 1), padding=(0, 10, 1)
+    ),
+    "rows of padding in several blocks": Case(
+        inputs=256, outputs=256, size=(1, 48, 10), dilation=(1, 8, 8), padding=(0, 8, 8)
+    ),
     "no padding": Case(size=(3, 9, 40), kernel=(2, 3, 3), padding=(0, 0, 0), inputs=9, batch=2),
 }
 _PRODUCTS: dict[Product, tuple[Runner, Oracle]] = {
@@ -138,6 +147,7 @@ def test_slices_of_units_compute_the_same_bytes(
         "whole panels",
         "few channels, tap by tap",
         "three taps of whole vectors",
+        "rows of padding",
     ],
 )
 def test_values_that_are_not_finite_reach_what_they_touch_only(

@@ -37,7 +37,8 @@ def extent_of(stage: CorrelationStage) -> Triple:
 
 
 @compiled()
-def _source_size(stage: CorrelationStage) -> Triple:
+def source_size(stage: CorrelationStage) -> Triple:
+    """Positions of the source."""
     shape = stage.geometry
     size = shape.output_size if stage.direction == SCATTER else shape.input_size
     return size[0], size[1], size[2]
@@ -187,7 +188,7 @@ def load_source(
 ) -> None:
     """Fills the padded copy of a block; channels that the source lacks are zeros."""
     group, entry, entries, row = block_of(stage, number)
-    size, origin = _source_size(stage), stage.origin
+    size, origin = source_size(stage), stage.origin
     stride = (source_stride(stage, 0), source_stride(stage, 1), source_stride(stage, 2))
     axis = stage.block_axis
     # The block begins `row` strides after the first block, along the cut axis only.

@@ -53,6 +53,7 @@ class CorrelationStage(NamedTuple):
         groups: Groups of channels.
         direction: SCATTER or GATHER.
         pairs: Whether the copy and the weight's panels have pairs of channels, as words.
+        by_taps: Whether sums take all channels of a tap before those of the next one.
         source_image: The source and its layout.
         result_image: The result and its layout.
         weight_format: Format that the weight is rounded to.
@@ -77,6 +78,7 @@ class CorrelationStage(NamedTuple):
     groups: int
     direction: int
     pairs: int
+    by_taps: int
     source_image: ImageTensor
     result_image: ImageTensor
     weight_format: int

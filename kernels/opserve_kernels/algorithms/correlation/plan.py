@@ -25,6 +25,8 @@ NO_FLAG = -1
 """In place of a flag."""
 
 _COPY_ELEMENTS = 1 << 18  # values of a block's padded copy, 1 MiB, unless its rows overlap too much
+_MET_SHARE = 0.9  # of the rows under taps that are in the image, at most, for sums by taps
+_MOST_ROWS = 64  # rows of taps that are looked at: planning must not walk sizes
 _MOST_OFFSET = 1 << 31  # offsets in a table are int32
 
 
@@ -130,6 +132,23 @@ class Correlation:
         kinds[taps] += period - longer
         kinds[0] += stride - period
         return {count: phases for count, phases in kinds.items() if phases}
+
+    def by_taps(self, least_channels: int) -> bool:
+        """Whether sums take all channels of a tap before those of the next one.
+
+        That is where many taps are in padding above or below whole rows, which are then left out.
+
+        Args:
+            least_channels: Divides the summed channels; 0 for products that leave nothing out.
+        """
+        convolution, rows = self.convolution, self.convolution.kernel_size[1]
+        if not least_channels or self.source_channels % least_channels or self.pairs:
+            return False
+        sizes = (*self.source_size[:1], *self.phase_size[:1], *convolution.stride)
+        if max(sizes) > 1 or rows > _MOST_ROWS:
+            return False
+        met = sum(convolution.tap_positions(1, tap) for tap in range(rows))
+        return met <= _MET_SHARE * rows * convolution.output_size[1]
 
     def source_span(self, axis: int) -> tuple[int, int]:
         """First source position of result position 0, and how many more its taps span."""
@@ -386,8 +405,15 @@ def channels_of(operand: Operand) -> int:
     return prod(size for size, _ in operand.parts[0])
 
 
-def describe(  # places
-    product: Correlation, blocks: ResultBlocks, *, flags: int, table: int, line: int, source: int
+def describe(  # noqa: PLR0913  # places
+    product: Correlation,
+    blocks: ResultBlocks,
+    *,
+    flags: int,
+    table: int,
+    line: int,
+    source: int,
+    least_channels: int = 0,
 ) -> CorrelationStage:
     """The shared fields of a direct algorithm's record.
 
@@ -398,6 +424,7 @@ def describe(  # places
         table: Place of the tables.
         line: Place of a line of loaded or stored values.
         source: Place of the padded copy, or in the source.
+        least_channels: As in by_taps.
     """
     phase_pitch, rows = blocks.batch * prod(blocks.extent), source_line(product, blocks)
     return CorrelationStage(
@@ -405,6 +432,7 @@ def describe(  # places
         groups=product.convolution.groups,
         direction=product.direction,
         pairs=product.pairs,
+        by_taps=product.by_taps(least_channels),
         source_image=_image(product.source, product.source_size),
         result_image=_image(product.result, product.result_size),
         weight_format=product.weight.number_format,

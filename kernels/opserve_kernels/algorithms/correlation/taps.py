@@ -114,10 +114,12 @@ def offsets_place(stage: CorrelationStage, table: Offsets, phase: int) -> int:
 def _fill_offsets(stage: CorrelationStage, table: Offsets, phase: int) -> None:
     first, last = table[stage.table + phase], table[stage.table + phase + 1]
     shifts, place = taps_place(stage) + stage.geometry.taps, offsets_place(stage, table, phase)
-    for channel in range(summed_channels(stage)):
-        for tap in range(first, last):
-            table[place] = channel * stage.channel_pitch + table[shifts + tap]
-            place += 1
+    channels, taps = summed_channels(stage), last - first
+    channel_step, tap_step = (1, channels) if stage.by_taps else (taps, 1)
+    for channel in range(channels):
+        for tap in range(taps):
+            offset = channel * stage.channel_pitch + table[shifts + first + tap]
+            table[place + channel * channel_step + tap * tap_step] = offset
 
 
 @compiled()

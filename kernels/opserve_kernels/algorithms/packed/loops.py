@@ -28,6 +28,7 @@ from opserve_kernels.algorithms.correlation.blocks import (
     pair_source,
     result_size,
     rows_of,
+    source_size,
 )
 from opserve_kernels.algorithms.correlation.layout import NO_BIAS
 from opserve_kernels.algorithms.correlation.taps import (
@@ -38,6 +39,7 @@ from opserve_kernels.algorithms.correlation.taps import (
     result_stride,
     source_channels,
     summed_channels,
+    taps_place,
 )
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.packed.layout import DEPTH_BLOCK, RUN_COLUMNS, PackedStage
@@ -81,6 +83,31 @@ def _step_of(stage: PackedStage, table: Offsets, step: int) -> tuple[int, int]:
 
 
 @compiled()
+def _met_products(  # arrays, places and pairs
+    stage: PackedStage,
+    table: Offsets,
+    products: Pair,
+    row: int,
+    rows: Triple,
+    positions: Pair,
+) -> int:
+    """Number of a step's products that some of the positions need: none or all.
+
+    Products are the first one and their number; the block of the positions begins with a row.
+    """
+    product, (k, count) = stage.product, products
+    first, last = positions[0] // rows[2], (positions[1] - 1) // rows[2]
+    if not product.by_taps or stage.flat or first // rows[1] != last // rows[1]:
+        return count
+    # A step has one tap, which may be in padding above or below these rows of an entry.
+    tap = k // source_channels(product)
+    shift = table[taps_place(product) + product.geometry.taps + tap] // product.extent[2]
+    shift += product.origin[1] + (row if product.block_axis == 1 else 0)
+    below = first % rows[1] + shift >= source_size(product)[1]
+    return 0 if below or last % rows[1] + shift < 0 else count
+
+
+@compiled()
 def _source_start(stage: PackedStage, group: int) -> int:
     """Place of a group's first channel, in the padded copy or in the source's tensor."""
     if not stage.source_in_place:
@@ -96,16 +123,17 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     table: Offsets,
     source: Floats,
     weight: Floats,
-    group: int,
-    step: tuple[int, int],
+    block: Pair,
+    step: Pair,
     rows: Triple,
-    positions: tuple[int, int],
+    positions: Pair,
 ) -> None:
     """Adds a step to the totals of positions first .. last-1; a phase's first step sets them.
 
-    Positions are counted in the block's rows, with FLAT in those of the padded copy.
+    Positions are counted in the block's rows, with FLAT in those of the padded copy; a block is a
+    group and a first row.
     """
-    product = stage.product
+    product, (group, row) = stage.product, block
     (phase, k), (first, last) = step, positions
     depth, total = depth_of(stage, table, phase), stage.total + phase * stage.phase_total
     # No tap meets this phase: its results are zeros.
@@ -114,7 +142,7 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
         return
     count, offsets = min(DEPTH_BLOCK, depth - k), offsets_place(product, table, phase) + k
     left = left_place(stage, table, group, phase, k)
-    extent, rows = joined(extent_of(product), rows)
+    extent, joint = joined(extent_of(product), rows)
     # Panels of pairs fill half of their places.
     pitch = depth // summed_channels(product) * source_channels(product) * TILE_ROWS
     start, memory = _source_start(stage, group), source if stage.source_in_place else scratch
@@ -125,11 +153,14 @@ def _add_step(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
         end, right = min(position + TILE_COLUMNS, last), start + position
         if not stage.flat:
             end, right = position + tile_columns(last - position), stage.panel
-            tile = (position, end)
-            fill_panel(memory, scratch, table, start, offsets, right, count, extent, rows, tile)
-        numbers = (count, left, right, offsets, total + position - first, int(k > 0))
-        vectors = -(-(end - position) // LANES)
-        multiply_tile(stage, weight, scratch, table, numbers, vectors, pitch)
+        tile, vectors = (position, end), -(-(end - position) // LANES)
+        some = _met_products(stage, table, (k, count), row, rows, tile)
+        # The first step sets zeros where its tap is in padding.
+        if some or k == 0:
+            if not stage.flat:
+                fill_panel(memory, scratch, table, start, offsets, right, some, extent, joint, tile)
+            numbers = (some, left, right, offsets, total + position - first, int(k > 0))
+            multiply_tile(stage, weight, scratch, table, numbers, vectors, pitch)
         position = end
 
 
@@ -426,12 +457,13 @@ def _run_steps(  # noqa: PLR0913, PLR0917  # arrays and integers
         _store_products(stage, scratch, table, source, weight, floats, whole, rows, positions)
         return
     begin = unit % stage.step_units * stage.unit_steps
-    for step in range(begin, begin + stage.unit_steps):
+    for index in range(begin, begin + stage.unit_steps):
         # The last unit of a group may have fewer steps than the others: _step_of returns phase -1
         # then.
-        phase, k = _step_of(stage, table, step)
+        phase, k = _step_of(stage, table, index)
         if phase >= 0:
-            _add_step(stage, scratch, table, source, weight, group, (phase, k), rows, positions)
+            step, start = (phase, k), (group, row)
+            _add_step(stage, scratch, table, source, weight, start, step, rows, positions)
     if unit % stage.step_units == stage.step_units - 1:
         block = (group, entry, row)
         if stage.bias != NO_BIAS:

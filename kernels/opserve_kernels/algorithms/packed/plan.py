@@ -85,11 +85,10 @@ def _describe(
 ) -> PackedStage:
     channels, taps = product.source_channels, product.convolution.taps
     copy = channels * product.source_phases * blocks.batch * prod(blocks.extent)
-    source = product.source.offset
+    source, reads_rows = product.source.offset, lines.run > 0 and _reads_rows(product, blocks)
     if blocks.channel_step == 0:
         # The last tile of positions reads up to TILE_COLUMNS values behind the copy.
         source = workspace.reserve(copy + TILE_COLUMNS)
-    reads_rows = lines.run > 0 and _reads_rows(product, blocks)
     flags = product.flag if product.pairs else workspace.reserve(1)
     table = workspace.reserve(product.result_phases + 1 + 2 * taps + channels * taps)
     return PackedStage(
@@ -101,6 +100,7 @@ def _describe(
             table=table,
             line=workspace.reserve(_line(product, blocks, lines)),
             source=source,
+            least_channels=DEPTH_BLOCK,
         ),
         panel=workspace.reserve(0 if reads_rows else lines.panel),
         total=workspace.reserve(product.result_phases * lines.phase_total),
@@ -150,6 +150,7 @@ def _weight_pitch(product: Correlation, lines: "_Lines") -> int:
     # Factors of a row of sums are adjacent there: measured as fast as panels, which take up to
     # 12 % of a call to fill.
     adjacent = product.direction == GATHER and reads_weight_in_place(product)
+    adjacent = adjacent and not product.by_taps(DEPTH_BLOCK)
     row = product.source_channels * product.convolution.taps
     return row if adjacent and lines.gathers and not VARIANT.plain else 0
 
@@ -268,10 +269,11 @@ def _phases_by_depth(product: Correlation) -> list[tuple[int, int]]:
 def _line(product: Correlation, blocks: ResultBlocks, lines: _Lines) -> int:
     """Values of the line: of the weight, the source or the result, whichever needs most."""
     taps, channels = product.convolution.taps, product.convolution.input_channels
-    # With phases, the weight's panels are first put in the order of all taps.
+    # With phases or by taps, the weight's panels are first put in the order of all taps.
     ordered = 0
-    if product.result_phases > 1:
-        ordered = min(TILE_ROWS, product.convolution.output_channels)
+    if product.result_phases > 1 or product.by_taps(DEPTH_BLOCK):
+        gathers = product.direction == GATHER
+        ordered = channels if gathers else min(TILE_ROWS, product.convolution.output_channels)
     rows = 0 if reads_weight_in_place(product) else -(-channels // TILE_ROWS) * TILE_ROWS
     weight = TILE_ROWS * taps * (ordered + rows)
     return max(weight, source_line(product, blocks), _result_rows(product, blocks, lines))

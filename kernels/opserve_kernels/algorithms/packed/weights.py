@@ -59,7 +59,9 @@ def panel_place(stage: PackedStage, table: Offsets, group: int, phase: int, pane
 def _ordered_values(stage: PackedStage) -> int:
     """Values that are put in order before they are copied to the phases that meet their taps."""
     shape = stage.product.geometry
-    if result_phases(stage.product) == 1:
+    if stage.product.by_taps and stage.product.direction == GATHER:
+        return shape.input_channels * shape.taps * TILE_ROWS
+    if result_phases(stage.product) == 1 and not stage.product.by_taps:
         return 0
     return min(TILE_ROWS, shape.output_channels) * shape.taps * TILE_ROWS
 
@@ -78,13 +80,14 @@ def _copy_phase(  # noqa: PLR0913, PLR0917  # arrays and integers
     product = stage.product
     # The phase's taps are picked from rows that have all taps in order.
     first, last = table[product.table + phase], table[product.table + phase + 1]
-    taps = taps_place(product)
-    target += int(row * (last - first) * TILE_ROWS)
+    taps, met = taps_place(product) + first, last - first
+    row_step, tap_step = (1, source_channels(product)) if product.by_taps else (met, 1)
     for i in range(rows):
         source = product.line + i * product.geometry.taps * TILE_ROWS
-        for tap in range(first, last):
-            _copy_row(scratch, scratch, (source + table[taps + tap] * TILE_ROWS, target))
-            target += TILE_ROWS
+        to = target + (row + i) * row_step * TILE_ROWS
+        for tap in range(met):
+            _copy_row(scratch, scratch, (source + table[taps + tap] * TILE_ROWS, to))
+            to += tap_step * TILE_ROWS
 
 
 @compiled()
@@ -110,12 +113,12 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
     """
     product = stage.product
     (row, rows), (start, pitch) = k, lines
-    taps, phases = product.geometry.taps, result_phases(product)
+    taps, ordered = product.geometry.taps, _ordered_values(stage) > 0
     # Input channels become rows of the micro-kernel: TILE_ROWS of them are transposed with their
     # taps. One tap needs no transposition.
     for panel in range(panels_of(stage)):
         source, target = start + panel * TILE_ROWS * taps, product.line
-        if phases == 1:
+        if not ordered:
             target = panel_place(stage, table, group, 0, panel) + row * taps * TILE_ROWS
         for i in range(rows):
             if taps == 1:
@@ -123,8 +126,8 @@ def _spread_rows(  # noqa: PLR0913, PLR0917  # arrays, places and pairs
             else:
                 to = target + i * taps * TILE_ROWS
                 _interleave(memory, scratch, (source + i * pitch, taps, to, taps))
-        if phases > 1:
-            for phase in range(phases):
+        if ordered:
+            for phase in range(result_phases(product)):
                 place = panel_place(stage, table, group, phase, panel)
                 _copy_phase(stage, scratch, table, phase, place, row, rows)
 
@@ -198,7 +201,10 @@ def pack_weights(
         return
     if product.direction == GATHER:
         panel = panel_place(stage, table, group, 0, row // TILE_ROWS)
-        _interleave(memory, scratch, (lines, pitch, panel, length))
+        place = product.line if product.by_taps else panel
+        _interleave(memory, scratch, (lines, pitch, place, length))
+        if product.by_taps:
+            _copy_phase(stage, scratch, table, 0, panel, 0, shape.input_channels)
     else:
         _spread_rows(stage, memory, scratch, table, group, (row, rows), (lines, pitch))
     if product.pairs:
