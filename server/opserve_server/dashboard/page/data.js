@@ -129,6 +129,7 @@ export function useLive() {
     let frame = 0;
     const listener = () => { frame ||= requestAnimationFrame(() => { frame = 0; draw(); }); };
     listeners.add(listener);
+    listener(); // what changed before this effect ran
     return () => { listeners.delete(listener); cancelAnimationFrame(frame); };
   }, []);
   return live;

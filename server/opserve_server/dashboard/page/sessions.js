@@ -15,15 +15,12 @@ export function Sessions({ live, rest: [id] }) {
   const all = [...live.sessions.values()];
   const fits = (one) => [one.id, one.tenant, one.device].some((part) => part.includes(text));
   const rows = all.filter(fits).toSorted((one, other) => other.working - one.working || one.open_s - other.open_s).map((one) => rowOf(one, now, one.id === id));
-  if (!all.length) {
-    return html`<${Section} title="Sessions"><${Empty}>You have no open session. Open one:
-      <code>Client("${location.origin}").open_session("ascend910b")</code>.<//><//>`;
-  }
   return html`${id && html`<${Timeline} key=${id} id=${id} open=${live.sessions.has(id)} />`}
     <${Section} title="Sessions" hint=${many(all.length, "session")}>
-    <div class="row"><label>Text <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} placeholder="id, tenant or device" /></label></div>
-    <${Table} label="Sessions" numbers=${[3, 4, 5, 6, 7]} rows=${rows}
-      titles=${["Session", "State", "Device", "Open for", "Expires in", "Calls", "Queued entries", "Memory", "Tenant", ""]} /><//>`;
+    ${all.length ? html`<div class="row"><label>Text <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} placeholder="id, tenant or device" /></label></div>
+      <${Table} label="Sessions" numbers=${[3, 4, 5, 6, 7]} rows=${rows}
+        titles=${["Session", "State", "Device", "Open for", "Expires in", "Calls", "Queued entries", "Memory", "Tenant", ""]} />`
+    : html`<${Empty}>You have no open session. Open one: <code>Client("${location.origin}").open_session("ascend910b")</code>.<//>`}<//>`;
 }
 
 function rowOf(session, now, chosen) {
