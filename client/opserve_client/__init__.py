@@ -55,6 +55,7 @@ from opserve_client.operators.im2col import Im2col, Im2colResult
 from opserve_client.operators.im2col_backward import Im2colBackward, Im2colBackwardResult
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.tensors import TensorSpec
+from opserve_client.watched import Series, WatchedState
 from opserve_kernels.formats import (
     fractal_z_shape,
     from_5hd,
@@ -130,6 +131,7 @@ __all__ = [
     "PermissionDeniedError",
     "Plan",
     "QuotaExceeded",
+    "Series",
     "ServiceUnreachable",
     "Session",
     "SessionLost",
@@ -138,6 +140,7 @@ __all__ = [
     "Tensor",
     "TensorSpec",
     "TlsFiles",
+    "WatchedState",
     "fractal_z_shape",
     "from_5hd",
     "from_fractal_z",

@@ -1,24 +1,27 @@
-"""The command `opserve top`: current activity of devices and tenants, once or repeatedly."""
+"""The command `opserve top`: devices, queue and tenants as they change, or once."""
 
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import closing, suppress
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 
-from opserve.v1.admin_service_pb2 import GetActivityResponse, TenantActivity
+from opserve.v1.admin_service_pb2 import GetActivityResponse
+from opserve_client._sync.client import Client
 from opserve_client.access import DEFAULT_ADDRESS
 from opserve_client.cli_connection import Address, connected
-from opserve_client.cli_rows import UNBOUNDED, AsJson, Row, show_json, table
+from opserve_client.cli_rows import UNBOUNDED, AsJson, show_json
+from opserve_client.errors import OpserveError, unreachable
+from opserve_client.top_page import SERIES, device_rows, is_admin, page, tenant_rows
+from opserve_client.watched import WatchedState
 
-_DEVICE = ("device", "profile", "ready", "sessions", "free_mib", "memory_mib")
-_TENANT = (
-    *("tenant", "weight", "device_s", "share_percent", "sessions", "queued", "memory_mib"),
-    *("calls", "calls_per_s"),
-)
-_MIB = 2**20
+_REDRAW_S = 1.0
+_PAST_S = 120
+"""Seconds of the past in a sparkline, at most one character each."""
 
 
 def top(
@@ -27,101 +30,88 @@ def top(
     once: Annotated[
         bool, typer.Option("--once", help="Show the current activity once, and exit.")
     ] = False,
-    interval_s: Annotated[float, typer.Option(min=0.5, help="Seconds between two updates.")] = 5.0,
+    interval_s: Annotated[
+        float, typer.Option(min=0.5, help="Seconds between two updates of the tenants.")
+    ] = 5.0,
     as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
 ) -> None:
-    """Show the activity of devices and tenants until Ctrl-C.
+    """Show devices, the queue and tenants as they change, until Ctrl-C.
 
-    device_s is the device time of today, in seconds. The service audits each update. --json shows
-    the activity once.
+    A key with the scope admin shows all tenants; device_s is their device time of today, in
+    seconds. The service audits each update of them. Other keys show the use of their own tenant.
+    --json shows the activity once.
     """
     with connected(context, address) as client:
-        seen = client.admin.get_activity()
-        if as_json:
-            show_json({"devices": device_rows(seen), "tenants": tenant_rows(seen, None)})
-            return
-        if once:
-            console = Console(markup=False, highlight=False)
-            console.print(page(seen, None), width=None if console.is_terminal else UNBOUNDED)
+        if as_json or once:
+            _show_once(client, as_json=as_json)
             return
         # Ctrl-C is the normal end of the command.
-        with (
-            suppress(KeyboardInterrupt),
-            Live(page(seen, None), screen=True, auto_refresh=False) as live,
-        ):
-            while True:
-                time.sleep(interval_s)
-                before, seen = seen, client.admin.get_activity()
-                live.update(page(seen, before), refresh=True)
+        with suppress(KeyboardInterrupt), Live(screen=True, auto_refresh=False) as live:
+            _show(client, live, interval_s=interval_s)
 
 
-def page(now: GetActivityResponse, before: GetActivityResponse | None) -> Group:
-    """Returns tables of devices and of tenants, the busiest tenant first.
+def _show_once(client: Client, *, as_json: bool) -> None:
+    with closing(client.watch()) as states:
+        state = next(states)
+    seen = client.admin.get_activity() if is_admin(state) else None
+    if as_json:
+        tenants = tenant_rows(seen, None) if seen else []
+        show_json({"devices": device_rows(state), "tenants": tenants})
+        return
+    console = Console(markup=False, highlight=False)
+    series = client.get_series(*SERIES, last_s=_PAST_S)
+    shown = page(state, series, width=console.width, tenants=seen)
+    console.print(shown, width=None if console.is_terminal else UNBOUNDED)
 
-    Args:
-        now: Activity to show.
-        before: Earlier activity, for shares and rates since then; None means shares of today and no
-            rates.
+
+def _show(client: Client, live: Live, *, interval_s: float) -> None:
+    """Draws the page once a second until the watch fails."""
+    watch = _Watch(client)
+    before: GetActivityResponse | None = None
+    seen: GetActivityResponse | None = None
+    read_s = -interval_s
+    while watch.failure is None:
+        now_s = time.monotonic()
+        if is_admin(watch.state) and now_s - read_s >= interval_s:
+            before, seen, read_s = seen, client.admin.get_activity(), now_s
+        series = client.get_series(*SERIES, last_s=_PAST_S)
+        shown = page(
+            watch.state,
+            series,
+            width=live.console.width,
+            passed_s=now_s - watch.read_s,
+            tenants=seen,
+            before=before,
+        )
+        live.update(shown, refresh=True)
+        time.sleep(min(_REDRAW_S, interval_s))
+    raise watch.failure
+
+
+class _Watch:
+    """The latest state of a watch, which a thread reads.
+
+    Attributes:
+        state: The state.
+        read_s: When it was read, in seconds of the monotonic clock.
+        failure: What ended the watch; None while it runs.
     """
-    tenants = sorted(tenant_rows(now, before), key=lambda row: (-_share(row), row["tenant"]))
-    return Group(table(device_rows(now), _DEVICE), "", table(tenants, _TENANT))
 
+    def __init__(self, client: Client) -> None:
+        states = client.watch()
+        self.failure: OpserveError | None = None
+        self._hold(next(states))
+        # A read of a connection cannot be interrupted: the thread ends with the process.
+        threading.Thread(target=self._follow, args=(states,), daemon=True).start()
 
-def device_rows(now: GetActivityResponse) -> list[Row]:
-    """Returns a row for each device."""
-    return [
-        {
-            "device": device.name,
-            "profile": device.profile,
-            "ready": device.ready,
-            "sessions": device.sessions,
-            "free_mib": device.free_memory_bytes // _MIB,
-            "memory_mib": device.memory_bytes // _MIB,
-        }
-        for device in now.devices
-    ]
+    def _hold(self, state: WatchedState) -> None:
+        self.state, self.read_s = state, time.monotonic()
 
-
-def tenant_rows(now: GetActivityResponse, before: GetActivityResponse | None) -> list[Row]:
-    """Returns a row for each tenant; a value that needs earlier activity is None without it."""
-    earlier = {one.tenant: one for one in before.tenants} if before else {}
-    seconds = {
-        one.tenant: max(_used(one) - _used(earlier.get(one.tenant)), 0.0) for one in now.tenants
-    }
-    whole = sum(seconds.values())
-    passed_s = now.at - before.at if before else 0.0
-    return [
-        {
-            "tenant": one.tenant,
-            "weight": one.weight,
-            "device_s": _used(one),
-            "share_percent": 100 * seconds[one.tenant] / whole if whole else 0.0,
-            "sessions": int(_use(one, "sessions")),
-            "queued": int(_use(one, "queued_entries")),
-            "memory_mib": int(_use(one, "device_memory_bytes")) // _MIB,
-            "calls": one.calls,
-            "calls_per_s": _rate(one, earlier.get(one.tenant), passed_s),
-        }
-        for one in now.tenants
-    ]
-
-
-def _rate(now: TenantActivity, before: TenantActivity | None, passed_s: float) -> float | None:
-    if before is None or passed_s <= 0:
-        return None
-    return max(now.calls - before.calls, 0) / passed_s
-
-
-def _used(tenant: TenantActivity | None) -> float:
-    return 0.0 if tenant is None else _use(tenant, "device_seconds_per_day")
-
-
-def _use(tenant: TenantActivity, resource: str) -> float:
-    return next((use.use for use in tenant.uses if use.resource == resource), 0.0)
-
-
-def _share(row: Row) -> float:
-    share = row["share_percent"]
-    assert isinstance(share, float), "tenant_rows computes it"
-    return share
+    def _follow(self, states: Generator[WatchedState]) -> None:
+        try:
+            for state in states:
+                self._hold(state)
+            self.failure = unreachable("The service ended: start the command again.")
+        except OpserveError as error:
+            self.failure = error

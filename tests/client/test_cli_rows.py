@@ -6,11 +6,7 @@ import json
 
 import pytest
 
-from opserve.v1.admin_service_pb2 import GetActivityResponse, TenantActivity
-from opserve.v1.session_service_pb2 import Device
-from opserve.v1.usage_service_pb2 import ResourceUse
 from opserve_client.cli_rows import Cell, Row, moment, printable, show
-from opserve_client.cli_top import device_rows, tenant_rows
 
 ROWS: list[Row] = [
     {"name": "lab", "calls": 12, "share": 33.333333333, "on": True, "end": None},
@@ -67,49 +63,3 @@ def test_terminal_output_is_unchanged() -> None:
 def test_times_are_in_utc() -> None:
     assert moment(0.0) == "1970-01-01T00:00:00Z"
     assert moment(None) is None
-
-
-def activity(at: float, **tenants: tuple[int, float]) -> GetActivityResponse:
-    """A look at tenants by their calls and seconds of device time."""
-    return GetActivityResponse(
-        at=at,
-        devices=[Device(name="ascend910b-0", memory_bytes=2**30, free_memory_bytes=2**29)],
-        tenants=[
-            TenantActivity(
-                tenant=name,
-                weight=1,
-                calls=calls,
-                uses=[
-                    ResourceUse(resource="device_seconds_per_day", use=seconds),
-                    ResourceUse(resource="queued_entries", use=5),
-                    ResourceUse(resource="device_memory_bytes", use=3 * 2**20),
-                ],
-            )
-            for name, (calls, seconds) in tenants.items()
-        ],
-    )
-
-
-def test_a_first_look_shows_shares_of_today_and_no_rate() -> None:
-    lab, mill = tenant_rows(activity(10.0, lab=(4, 3.0), mill=(1, 1.0)), None)
-    assert (lab["share_percent"], mill["share_percent"]) == (75.0, 25.0)
-    assert (lab["queued"], lab["memory_mib"], lab["calls"], lab["calls_per_s"]) == (5, 3, 4, None)
-    (device,) = device_rows(activity(10.0))
-    assert (device["device"], device["free_mib"], device["memory_mib"]) == (
-        "ascend910b-0",
-        512,
-        1024,
-    )
-
-
-def test_a_later_look_shows_what_happened_since() -> None:
-    before = activity(10.0, lab=(4, 3.0), mill=(1, 1.0))
-    now = activity(12.0, lab=(4, 3.0), mill=(11, 1.5), new=(2, 0.0))
-    lab, mill, new = tenant_rows(now, before)
-    assert [row["share_percent"] for row in (lab, mill, new)] == [0.0, 100.0, 0.0]
-    assert [row["calls_per_s"] for row in (lab, mill, new)] == [0.0, 5.0, None]
-
-
-def test_a_service_that_started_again_has_no_negative_rates() -> None:
-    (lab,) = tenant_rows(activity(12.0, lab=(1, 0.0)), activity(10.0, lab=(4, 3.0)))
-    assert (lab["share_percent"], lab["calls_per_s"]) == (0.0, 0.0)

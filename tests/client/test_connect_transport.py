@@ -35,7 +35,7 @@ from opserve_client.errors import (
 from opserve_client.transports import AsyncConnectTransport, ConnectTransport
 from opserve_client.wire.conformance_methods import GET_INPUTS
 from opserve_client.wire.http_messages import origin_of
-from opserve_client.wire.methods import ALLOCATE, LIST_DEVICES
+from opserve_client.wire.methods import ALLOCATE, LIST_DEVICES, WATCH_STREAM
 
 KEY = "opserve_0123"
 DEVICES = ListDevicesResponse(version="7")
@@ -296,7 +296,9 @@ def test_a_stream_may_break_at_any_byte(client: Both, size: int) -> None:
     body = STREAM + framed(b"{}", flags=2)
     parts = [body[start : start + size] for start in range(0, len(body), size)]
     with scripted(lambda _: [chunked(*parts)]) as port:
-        found = client.run(port.address, lambda it: it.watch(WatchStreamRequest(session="s")))
+        found = client.run(
+            port.address, lambda it: it.watch(WATCH_STREAM, WatchStreamRequest(session="s"))
+        )
     assert found == NEWS
     (sent,) = port.requests
     assert sent.headers["content-type"] == "application/connect+proto"
@@ -330,7 +332,7 @@ def test_a_stream_that_ends_otherwise_has_its_exception(
     client: Both, end: bytes, kind: type[OpserveError]
 ) -> None:
     with scripted(lambda _: [chunked(STREAM + end)]) as port, pytest.raises(kind):
-        client.run(port.address, lambda it: it.watch(WatchStreamRequest(session="s")))
+        client.run(port.address, lambda it: it.watch(WATCH_STREAM, WatchStreamRequest(session="s")))
 
 
 def test_bytes_are_put_with_their_length_and_got_by_range(client: Both) -> None:

@@ -10,6 +10,7 @@ from opserve_client import AclrtError, Client, QuotaExceeded, ServiceUnreachable
 from opserve_client._sync.connection import ATTEMPTS
 from opserve_client.recovery import RATE_WAITS_LIMIT_S
 from opserve_client.transports import MemoryTransport
+from opserve_client.wire.methods import WATCH_STREAM
 
 
 def away(times: int) -> list[Exception]:
@@ -104,7 +105,9 @@ def test_every_kind_of_transfer_waits_for_the_call_rate(
         assert bytes(buffer.read()) == b"12345678"
         assert pauses == [0.5]
         throttled("WatchStream")
-        with closing(session._calls._connection.watch(WatchStreamRequest())) as watching:
+        with closing(
+            session._calls._connection.watch(WATCH_STREAM, WatchStreamRequest())
+        ) as watching:
             next(watching)
         assert pauses == [0.5]
     throttled("GetInputs")

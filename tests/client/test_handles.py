@@ -22,11 +22,7 @@ from opserve.v1.conformance_service_pb2 import (
 )
 from opserve.v1.event_service_pb2 import CreateEventRequest
 from opserve.v1.memory_service_pb2 import AllocateRequest, ReadRequest, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import (
-    CreateStreamRequest,
-    WatchStreamRequest,
-    WatchStreamResponse,
-)
+from opserve.v1.stream_service_pb2 import CreateStreamRequest
 from opserve_client import AsyncClient, AsyncSession, Session
 from opserve_client.handles import Handles, choose_handle
 from opserve_client.transports import AsyncMemoryTransport, AsyncTransport
@@ -68,8 +64,10 @@ class DawdlingTransport(AsyncTransport):
         return self._inner.read(request, timeout_s=timeout_s)
 
     @override
-    def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
-        return self._inner.watch(request)
+    def watch(
+        self, method: Method[Request, Response], request: Request
+    ) -> AsyncGenerator[Response]:
+        return self._inner.watch(method, request)
 
     @override
     def archive(

@@ -17,7 +17,6 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import AclrtError, OpserveError, ServiceUnreachable
 from opserve_client._sync import connection
 from opserve_client._sync.connection import TRANSFER_ATTEMPTS, Connection
@@ -75,7 +74,7 @@ class Broken(Transport):
             raise self._error
 
     @override
-    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
+    def watch(self, method: Method[RequestT, ResponseT], request: RequestT) -> Generator[ResponseT]:
         raise AssertionError("no transfer watches a stream")
 
     @override

@@ -21,7 +21,6 @@ from opserve.v1.conformance_service_pb2 import (
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client.operators import OPERATORS
 from opserve_client.transports import AsyncTransport
 from opserve_client.wire.chunks import joined
@@ -31,7 +30,6 @@ from opserve_client.wire.json_messages import Json, from_json, to_json
 from opserve_client.wire.methods import (
     READ,
     RUN,
-    WATCH_STREAM,
     WRITE,
     Method,
     RequestT,
@@ -98,8 +96,10 @@ class RestTransport(AsyncTransport):
         yield await self._answer(method, request, timeout_s=timeout_s)
 
     @override
-    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
-        verb, path, _, headers = in_rest(WATCH_STREAM, request)
+    async def watch(
+        self, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> AsyncGenerator[ResponseT]:
+        verb, path, _, headers = in_rest(method, request)
         headers |= trace_headers()
         async with self._http.stream(verb, path, headers=headers, timeout=60) as answer:
             if answer.is_error:
@@ -111,7 +111,7 @@ class RestTransport(AsyncTransport):
                 if name == "event":
                     event = value
                 elif name == "data":
-                    yield from_json({event: json.loads(value)}, WatchStreamResponse)
+                    yield from_json({event: json.loads(value)}, method.response)
 
     @override
     async def verify(

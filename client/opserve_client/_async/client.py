@@ -1,6 +1,7 @@
 """Connections to a service, over gRPC or Connect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Self
 
 from typing_extensions import override
@@ -16,6 +17,7 @@ from opserve.v1.session_service_pb2 import (
     Waiting,
 )
 from opserve.v1.usage_service_pb2 import GetUsageRequest, GetUsageResponse
+from opserve.v1.watch_service_pb2 import GetSeriesRequest, WatchRequest
 from opserve_client import runtime_async
 from opserve_client._async.admin import AsyncAdmin
 from opserve_client._async.conformance import AsyncConformance
@@ -39,14 +41,17 @@ from opserve_client.chrome_trace import chrome_trace, timeline_of_stream
 from opserve_client.device import Device, device_of
 from opserve_client.handles import Handles
 from opserve_client.recovery import RECOVERY_S
+from opserve_client.watched import Series, WatchedState, series_of, state_after
 from opserve_client.wire.json_messages import Json
 from opserve_client.wire.methods import (
+    GET_SERIES,
     GET_SESSION,
     GET_TIMELINE,
     GET_USAGE,
     LIST_DEVICES,
     LIST_OPERATORS,
     LIST_WAITING,
+    WATCH,
 )
 
 _LARGEST_PRIORITY = 2**31 - 1
@@ -230,6 +235,45 @@ class AsyncClient:
     async def list_waiting(self) -> list[Waiting]:
         """Returns the caller's tenant's requests for a session that wait, in queue order."""
         return list((await self._connection.call(LIST_WAITING, ListWaitingRequest())).waiting)
+
+    async def watch(self) -> AsyncGenerator[WatchedState]:
+        """Yields what the caller may see of the service, then again after each change.
+
+        Devices, the queue, sessions, runs, and the service itself, at most once a second. The
+        service ends each watch after some minutes, and this method then watches again. The
+        iteration ends with the service.
+
+        Raises:
+            AclrtError: 207012, the tenant has too many watches.
+            ServiceUnreachable: The connection broke.
+        """
+        state = WatchedState()
+        while True:
+            number = 0
+            async with aclosing(self._connection.watch(WATCH, WatchRequest())) as changes:
+                async for news in changes:
+                    state = state_after(state if number else WatchedState(), news.change)
+                    number = news.id
+                    yield state
+            if not number:
+                return
+
+    async def get_series(self, *names: str, last_s: int | None = None) -> Series:
+        """Returns the latest points of series, one a second, by device or profile.
+
+        Args:
+            names: Their names, such as "device_busy_share"; none means all that the caller may
+                read.
+            last_s: Seconds of the past, up to 600; None means 300.
+
+        Raises:
+            AclrtError: 100000, there is no such series, or not so many points; 207006, the key
+                lacks the scope.
+        """
+        wanted = ",".join(text(name, parameter="names") for name in names)
+        seconds_of_past = 0 if last_s is None else unsigned(last_s, parameter="last_s")
+        request = GetSeriesRequest(name=wanted, last_s=seconds_of_past)
+        return series_of(await self._connection.call(GET_SERIES, request))
 
     def resume_session(self, name: str) -> runtime_async.AwaitableContext[AsyncSession]:
         """Resumes a session within its lease, after a lost connection or in another process.

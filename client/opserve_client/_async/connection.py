@@ -24,7 +24,6 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_async
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.errors import (
@@ -151,12 +150,15 @@ class AsyncConnection:
             )
         return content
 
-    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
-        """Yields the entries of a stream as the service sends them, until the service ends."""
+    async def watch(
+        self, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> AsyncGenerator[ResponseT]:
+        """Yields the answers of a watch as the service sends them, until the service ends it."""
+        self._check_open(method)
         waits = RateWaits(self._timeout_s)
         while True:
             try:
-                async with aclosing(self._transport.watch(request)) as watching:
+                async with aclosing(self._transport.watch(method, request)) as watching:
                     async for news in watching:
                         yield news
             except QuotaExceeded as error:

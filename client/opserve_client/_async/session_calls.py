@@ -23,7 +23,7 @@ from opserve_client.recovery import RecordingLoss
 from opserve_client.run_batches import WholeCall
 from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
-from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
+from opserve_client.wire.methods import SUBMIT, WATCH_STREAM, Method, RequestT, ResponseT
 from opserve_kernels.status import Status
 
 SMALL_BYTES = 64 * 2**10
@@ -151,7 +151,7 @@ class AsyncSessionCalls:
             request = WatchStreamRequest(session=self.session, stream=stream, after=after)
             try:
                 with RecordingLoss(self):
-                    async with aclosing(self._connection.watch(request)) as watching:
+                    async with aclosing(self._connection.watch(WATCH_STREAM, request)) as watching:
                         async for news in watching:
                             if news.HasField("entry"):
                                 yield news.entry

@@ -25,7 +25,6 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client import runtime_blocking
 from opserve_client._sync.transports.base import Transport
 from opserve_client.errors import (
@@ -152,12 +151,13 @@ class Connection:
             )
         return content
 
-    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
-        """Yields the entries of a stream as the service sends them, until the service ends."""
+    def watch(self, method: Method[RequestT, ResponseT], request: RequestT) -> Generator[ResponseT]:
+        """Yields the answers of a watch as the service sends them, until the service ends it."""
+        self._check_open(method)
         waits = RateWaits(self._timeout_s)
         while True:
             try:
-                with closing(self._transport.watch(request)) as watching:
+                with closing(self._transport.watch(method, request)) as watching:
                     for news in watching:
                         yield news
             except QuotaExceeded as error:

@@ -24,7 +24,7 @@ from opserve_client.recovery import RecordingLoss
 from opserve_client.run_batches import WholeCall
 from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_client.tensors import Array
-from opserve_client.wire.methods import SUBMIT, Method, RequestT, ResponseT
+from opserve_client.wire.methods import SUBMIT, WATCH_STREAM, Method, RequestT, ResponseT
 from opserve_kernels.status import Status
 
 SMALL_BYTES = 64 * 2**10
@@ -152,7 +152,7 @@ class SessionCalls:
             request = WatchStreamRequest(session=self.session, stream=stream, after=after)
             try:
                 with RecordingLoss(self):
-                    with closing(self._connection.watch(request)) as watching:
+                    with closing(self._connection.watch(WATCH_STREAM, request)) as watching:
                         for news in watching:
                             if news.HasField("entry"):
                                 yield news.entry

@@ -12,6 +12,7 @@ from opserve.v1 import operator_service_pb2 as operator
 from opserve.v1 import session_service_pb2 as session
 from opserve.v1 import stream_service_pb2 as stream
 from opserve.v1 import usage_service_pb2 as usage
+from opserve.v1 import watch_service_pb2 as watch
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -220,6 +221,12 @@ EVENT_ELAPSED_TIME = Method(
     event.EventElapsedTimeRequest,
     event.EventElapsedTimeResponse,
 )
+WATCH = Method("WatchService/Watch", watch.WatchRequest, watch.WatchResponse)
+GET_SERIES = Method(
+    "WatchService/GetSeries",
+    watch.GetSeriesRequest,
+    watch.GetSeriesResponse,
+)
 SUBMIT = Method(
     "CommandService/Submit",
     command.SubmitRequest,
@@ -263,5 +270,7 @@ METHODS: tuple[Method[Any, Any], ...] = (
     QUERY_EVENT,
     SYNCHRONIZE_EVENT,
     EVENT_ELAPSED_TIME,
+    WATCH,
+    GET_SERIES,
     SUBMIT,
 )

@@ -17,7 +17,7 @@ from contract.rest_transport import RestTransport
 from opserve.v1.memory_service_pb2 import FreeRequest, ReadRequest, WriteRequest
 from opserve.v1.stream_service_pb2 import WatchStreamRequest
 from opserve_client.transports import AsyncConnectTransport, AsyncGrpcTransport, AsyncTransport
-from opserve_client.wire.methods import FREE
+from opserve_client.wire.methods import FREE, WATCH_STREAM
 from opserve_client.wire.trace_context import trace_headers
 from opserve_kernels.status import Status
 from opserve_server.calls import ObservedCall
@@ -129,7 +129,10 @@ async def test_the_client_sends_its_span_with_every_call(apis: Apis, api: str) -
         await transport.write(place, memoryview(b"abc"), timeout_s=30)
         range_read = ReadRequest(session=SESSION, buffer=1, size_bytes=3)
         assert [bytes(chunk) async for chunk in transport.read(range_read, timeout_s=30)]
-        assert [news async for news in transport.watch(WatchStreamRequest(session=SESSION))]
+        assert [
+            news
+            async for news in transport.watch(WATCH_STREAM, WatchStreamRequest(session=SESSION))
+        ]
     await transport.close()
     assert len(parents) == 4
     assert all(f"{work.get_span_context().span_id:016x}" in parent for parent in parents)

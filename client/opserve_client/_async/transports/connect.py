@@ -15,7 +15,6 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.access import Access
 from opserve_client.errors import malformed_answer
@@ -25,7 +24,7 @@ from opserve_client.wire.conformance_methods import ArchiveT
 from opserve_client.wire.connect_streams import Messages, enveloped
 from opserve_client.wire.http_errors import from_connect, from_failure, from_route
 from opserve_client.wire.http_messages import HttpFailure, Request, origin_of, tls_context
-from opserve_client.wire.methods import WATCH_STREAM, Method, RequestT, ResponseT
+from opserve_client.wire.methods import Method, RequestT, ResponseT
 from opserve_client.wire.rest_routes import (
     RestRequest,
     content_path,
@@ -101,9 +100,11 @@ class AsyncConnectTransport(AsyncTransport):
             raise from_failure(failure, call="Read", address=self._address) from failure
 
     @override
-    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+    async def watch(
+        self, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> AsyncGenerator[ResponseT]:
         # The service ends every watch after a while; the system notices a host that is gone.
-        async with aclosing(self._messages(WATCH_STREAM, request, timeout_s=None)) as messages:
+        async with aclosing(self._messages(method, request, timeout_s=None)) as messages:
             async for message in messages:
                 yield message
 

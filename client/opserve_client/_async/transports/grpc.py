@@ -12,14 +12,13 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.access import Access
 from opserve_client.channels_async import open_channels
 from opserve_client.wire.chunks import read_chunk, verify_messages, write_messages
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.grpc_errors import from_rpc_error
-from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.trace_context import trace_headers
 
 
@@ -72,11 +71,11 @@ class AsyncGrpcTransport(AsyncTransport):
             raise from_rpc_error(error, address=self._address) from error
 
     @override
-    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
+    async def watch(
+        self, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> AsyncGenerator[ResponseT]:
         stub = self._channel.unary_stream(
-            WATCH_STREAM.path,
-            WATCH_STREAM.request.SerializeToString,
-            WATCH_STREAM.response.FromString,
+            method.path, method.request.SerializeToString, method.response.FromString
         )
         call = stub(request, metadata=self._metadata())
         try:

@@ -13,11 +13,10 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._async.transports.base import AsyncTransport
 from opserve_client.wire.chunks import joined
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
-from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 
 
 class AsyncMemoryTransport(AsyncTransport):
@@ -51,8 +50,10 @@ class AsyncMemoryTransport(AsyncTransport):
         yield _answer(self._handler(READ, request), ReadResponse).data
 
     @override
-    async def watch(self, request: WatchStreamRequest) -> AsyncGenerator[WatchStreamResponse]:
-        yield _answer(self._handler(WATCH_STREAM, request), WatchStreamResponse)
+    async def watch(
+        self, method: Method[RequestT, ResponseT], request: RequestT
+    ) -> AsyncGenerator[ResponseT]:
+        yield _answer(self._handler(method, request), method.response)
 
     @override
     async def archive(

@@ -11,7 +11,6 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client.wire.conformance_methods import ArchiveT
 from opserve_client.wire.methods import Method, RequestT, ResponseT
 
@@ -38,8 +37,8 @@ class Transport(ABC):
         """Yields the bytes of a range of a buffer, in pieces."""
 
     @abstractmethod
-    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
-        """Yields the entries of a stream as the service sends them, until the service ends."""
+    def watch(self, method: Method[RequestT, ResponseT], request: RequestT) -> Generator[ResponseT]:
+        """Yields the answers of a watch as the service sends them, until the service ends it."""
 
     @abstractmethod
     def archive(

@@ -13,14 +13,13 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._sync.transports.base import Transport
 from opserve_client.access import Access
 from opserve_client.channels_blocking import open_channels
 from opserve_client.wire.chunks import read_chunk, verify_messages, write_messages
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
 from opserve_client.wire.grpc_errors import from_rpc_error
-from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 from opserve_client.wire.trace_context import trace_headers
 
 
@@ -69,11 +68,9 @@ class GrpcTransport(Transport):
             raise from_rpc_error(error, address=self._address) from error
 
     @override
-    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
+    def watch(self, method: Method[RequestT, ResponseT], request: RequestT) -> Generator[ResponseT]:
         stub = self._channel.unary_stream(
-            WATCH_STREAM.path,
-            WATCH_STREAM.request.SerializeToString,
-            WATCH_STREAM.response.FromString,
+            method.path, method.request.SerializeToString, method.response.FromString
         )
         call = stub(request, metadata=self._metadata())
         try:

@@ -14,11 +14,10 @@ from opserve.v1.conformance_service_pb2 import (
     VerifyResponse,
 )
 from opserve.v1.memory_service_pb2 import ReadRequest, ReadResponse, WriteRequest, WriteResponse
-from opserve.v1.stream_service_pb2 import WatchStreamRequest, WatchStreamResponse
 from opserve_client._sync.transports.base import Transport
 from opserve_client.wire.chunks import joined
 from opserve_client.wire.conformance_methods import REPORT_RUN, VERIFY, ArchiveT
-from opserve_client.wire.methods import READ, WATCH_STREAM, WRITE, Method, RequestT, ResponseT
+from opserve_client.wire.methods import READ, WRITE, Method, RequestT, ResponseT
 
 
 class MemoryTransport(Transport):
@@ -50,8 +49,8 @@ class MemoryTransport(Transport):
         yield _answer(self._handler(READ, request), ReadResponse).data
 
     @override
-    def watch(self, request: WatchStreamRequest) -> Generator[WatchStreamResponse]:
-        yield _answer(self._handler(WATCH_STREAM, request), WatchStreamResponse)
+    def watch(self, method: Method[RequestT, ResponseT], request: RequestT) -> Generator[ResponseT]:
+        yield _answer(self._handler(method, request), method.response)
 
     @override
     def archive(

@@ -1,0 +1,105 @@
+"""Over gRPC and Connect, blocking and async: watches of the service, and series."""
+
+from collections.abc import Generator, Mapping
+from contextlib import AsyncExitStack, aclosing, closing
+
+import pytest
+
+from opserve_client import AclrtError, AsyncClient, Client, ServiceUnreachable, WatchedState
+from opserve_client.private_service import Addresses, private_service
+from opserve_client.wire.json_messages import Json
+
+pytestmark = pytest.mark.system
+APIS = ["grpc", "rest"]
+WATCHES = 4
+
+
+@pytest.fixture(scope="module")
+def limited() -> Generator[Addresses]:
+    """A service whose watches are few and short."""
+    limits = {"tenant_watches_limit": str(WATCHES), "watch_limit_s": "1"}
+    with private_service(devices='["ascend910b"]', **limits) as addresses:
+        yield addresses
+
+
+def of_a_device(state: WatchedState) -> Mapping[str, Json]:
+    (device,) = state.devices.values()
+    return device
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_watch_has_the_state_and_its_changes(limited: Addresses, api: str) -> None:
+    with Client(getattr(limited, api)) as client, closing(client.watch()) as states:
+        first = next(states)
+        assert set(first.devices) == {device.name for device in client.list_devices()}
+        assert of_a_device(first)["ready"] is True
+        assert (first.sessions, first.waiting) == ({}, {})
+        with client.open_session() as session:
+            opened = next(state for state in states if state.sessions)
+            (name,) = opened.sessions
+            assert session.name.startswith(name)
+            assert of_a_device(opened)["your_sessions"] == 1
+        assert first.sessions == {}, "a state that was read stays as it is"
+        ended = next(state for state in states if not state.sessions)
+        assert of_a_device(ended)["your_sessions"] == 0
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_watch_goes_on_after_the_service_ended_it(limited: Addresses, api: str) -> None:
+    async with AsyncClient(getattr(limited, api)) as client, aclosing(client.watch()) as states:
+        versions = [(await anext(states)).service["state"]["version"] for _ in range(3)]
+        assert versions == 3 * [await client.get_version()]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_watch_too_many_is_rejected_until_one_ends(limited: Addresses, api: str) -> None:
+    async with AsyncClient(getattr(limited, api)) as client:
+        async with AsyncExitStack() as stack:
+            with pytest.raises(AclrtError) as caught:
+                await open_watches(client, stack, WATCHES + 1)
+        assert (caught.value.code, caught.value.parameter) == (207012, "watches")
+        while not await has_capacity(client):
+            pass
+
+
+async def open_watches(client: AsyncClient, stack: AsyncExitStack, count: int) -> None:
+    """Opens watches, and reads the first state of each."""
+    for _ in range(count):
+        await anext(await stack.enter_async_context(aclosing(client.watch())))
+
+
+async def has_capacity(client: AsyncClient) -> bool:
+    """Whether the service accepts one more watch; it notices closed ones a little later."""
+    try:
+        async with aclosing(client.watch()) as states:
+            await anext(states)
+    except AclrtError:
+        return False
+    return True
+
+
+def test_a_watch_ends_with_its_service() -> None:
+    with private_service(devices='["ascend910"]') as addresses:
+        clients = [Client(getattr(addresses, api)) for api in APIS]
+        watches = [client.watch() for client in clients]
+        for states in watches:
+            assert of_a_device(next(states))["profile"] == "ascend910"
+    for client, states in zip(clients, watches, strict=True):
+        with client, closing(states), pytest.raises((ServiceUnreachable, AclrtError)):
+            for _ in states:
+                pass
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_series_are_the_latest_points_by_device(limited: Addresses, api: str) -> None:
+    async with AsyncClient(getattr(limited, api)) as client:
+        (device,) = await client.list_devices()
+        every = await client.get_series()
+        two = await client.get_series("device_sessions", "device_busy_share", last_s=1)
+        with pytest.raises(AclrtError) as caught:
+            await client.get_series("none")
+    assert set(two.points) == {"device_sessions", "device_busy_share"} < set(every.points)
+    assert [len(points) for points in two.points["device_sessions"].values()] == [1]
+    assert set(two.points["device_sessions"]) == {device.name}
+    assert two.step_s == 1.0
+    assert (caught.value.code, caught.value.parameter) == (100000, "name")
