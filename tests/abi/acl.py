@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 FLOAT, ND, NCHW = 0, 2, 0
 SUCCESS = 0
-_POINTERS = ("aclCreateTensor", "aclCreateIntArray", "aclCreateBoolArray", "aclCreateScalar")
+_MADE = ("Tensor", "Scalar", "IntArray", "FloatArray", "BoolArray", "TensorList", "ScalarList")
+_POINTERS = tuple(f"aclCreate{name}" for name in _MADE)
 _TEXTS = ("aclGetRecentErrMsg", "aclrtGetSocName")
 
 

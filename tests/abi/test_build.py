@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 
 from abi.acl import Acl
+from abi.programs import compiled, run
+from opserve_client.abi import build as building
 from opserve_client.abi.build import LINKER_NAMES
 from opserve_kernels.registry import OPERATORS
 
 _DECLARED = re.compile(r"(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s[^;]*?\b([aA]cl\w+)\(")
+
+BEGIN = """
+#include <cstdio>
+#include "acl/acl.h"
+int main() { std::printf("%d ", aclInit(nullptr)); std::puts(aclGetRecentErrMsg()); }
+"""
 
 
 def declared(library: Path) -> set[str]:
@@ -29,6 +37,35 @@ def test_library_exports_the_declared_functions_and_no_other(library: Path) -> N
     own = {name for name in exported if re.match("acl|Acl", name)}
     assert own == declared(library)
     assert {name for name in exported if not name.startswith(("acl", "Acl", "_Z"))} == set()
+
+
+def test_library_needs_the_compilers_libraries_and_openssl_alone(library: Path) -> None:
+    listing = subprocess.run(
+        ["readelf", "--dynamic", library / "lib/libascendcl.so"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\.so[.\d]*\]", listing.stdout))
+    system = {name for name in needed if re.fullmatch("libc|libm|libgcc_s|ld-linux.*", name)}
+    assert "libstdc++" in needed
+    assert needed - system <= {"libstdc++", "libssl", "libcrypto"}
+
+
+@pytest.mark.slow
+def test_library_without_openssl_refuses_https(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def has_none(_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(building, "_has_openssl", has_none)
+    assert building.build(tmp_path, compiler="g++", flags=("-O0",)) is False
+    source = tmp_path / "begin.cpp"
+    source.write_text(BEGIN)
+    done = run(compiled(source, tmp_path, tmp_path), tmp_path, "https://localhost:1")
+    assert done.stdout.startswith("107000 aclInit: ")
+    assert "without OpenSSL" in done.stdout
 
 
 def test_library_has_every_operator_of_aclnn(library: Path) -> None:
@@ -57,10 +94,8 @@ def test_headers_compile_alone_in_c_and_cxx(library: Path, tmp_path: Path) -> No
 
 
 def test_missing_compiler_is_named(tmp_path: Path) -> None:
-    from opserve_client.abi.build import build  # noqa: PLC0415
-
     with pytest.raises(OSError, match="no-such-compiler is missing"):
-        build(tmp_path, compiler="no-such-compiler")
+        building.build(tmp_path, compiler="no-such-compiler")
 
 
 def test_unused_function_of_the_vendor_is_absent(library: Path) -> None:

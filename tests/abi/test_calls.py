@@ -137,23 +137,36 @@ def test_executor_runs_once(acl: Acl) -> None:
     assert call.run() == INVALID_HANDLE
 
 
-def test_repeatable_executor_runs_again_on_other_addresses(acl: Acl) -> None:
+@pytest.mark.parametrize(
+    ("set_input", "set_output", "set_any"),
+    [
+        ("aclSetInputTensorAddr", "aclSetOutputTensorAddr", "aclSetTensorAddr"),
+        ("AclSetInputTensorAddr", "AclSetOutputTensorAddr", "AclSetTensorAddr"),
+    ],
+)
+def test_repeatable_executor_runs_again_on_other_addresses(
+    acl: Acl, set_input: str, set_output: str, set_any: str
+) -> None:
     call = Unfold(acl)
     assert call.plan() == SUCCESS
     acl.done("aclSetAclOpExecutorRepeatable", call.executor)
     assert call.run() == SUCCESS
     other = acl.upload(np.concatenate([np.zeros(4, np.float32), 2 * call.image.ravel()]))
-    result = acl.malloc(4 * 24)
-    index, (source, target) = c_uint64(0), call.tensors
-    acl.done("aclSetInputTensorAddr", call.executor, index, source, c_void_p(other + 16))
-    acl.done("aclSetTensorAddr", call.executor, c_uint64(1), target, c_void_p(result))
-    assert call.run() == SUCCESS, acl.message()
-    acl.done("aclrtSynchronizeDevice")
-    found = acl.read(result, np.zeros(call.shape, np.float32))
-    np.testing.assert_array_equal(found, 2 * Unfold.expected())
-    index = c_uint64(1)
-    assert acl.aclSetOutputTensorAddr(call.executor, index, target, c_void_p(result)) == INVALID
-    assert acl.aclSetOutputTensorAddr(None, index, target, c_void_p(result)) == INNER_NULLPTR
+    source, target = call.tensors
+    zero, one = c_uint64(0), c_uint64(1)
+    results = [acl.malloc(4 * 24), acl.malloc(4 * 24)]
+    acl.done(set_input, call.executor, zero, source, c_void_p(other + 16))
+    for result, (set_target, index) in zip(
+        results, [(set_any, one), (set_output, zero)], strict=True
+    ):
+        acl.done(set_target, call.executor, index, target, c_void_p(result))
+        assert call.run() == SUCCESS, acl.message()
+        acl.done("aclrtSynchronizeDevice")
+        found = acl.read(result, np.zeros(call.shape, np.float32))
+        np.testing.assert_array_equal(found, 2 * Unfold.expected())
+    beyond = getattr(acl, set_output)
+    assert beyond(call.executor, one, target, c_void_p(results[0])) == INVALID
+    assert beyond(None, one, target, c_void_p(results[0])) == INNER_NULLPTR
     acl.done("aclDestroyAclOpExecutor", call.executor)
     assert call.run() == INVALID_HANDLE
 

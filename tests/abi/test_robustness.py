@@ -17,7 +17,7 @@ from opserve_client import Client
 from opserve_client.abi.build import build
 from opserve_client.private_service import Addresses
 
-CONTEXT_NULL, SOCKET_CLOSE = 107002, 507901
+INVALID_PARAM, CONTEXT_NULL, NO_DEVICE, SOCKET_CLOSE = 100000, 107002, 207004, 507901
 THREADS_PROGRAM = Path(__file__).parent / "cpp/threads.cpp"
 TESTS = Path(__file__).parents[1]
 SANITIZERS = {
@@ -127,6 +127,19 @@ def test_service_gone_between_the_phases_is_a_code(
     assert idle.aclrtMalloc(byref(c_void_p()), c_uint64(1), 0) == SOCKET_CLOSE
     assert idle.aclrtResetDevice(0) == SOCKET_CLOSE
     assert idle.aclFinalize() == SUCCESS
+
+
+def test_memory_of_a_device_that_the_service_does_not_list_is_a_code(
+    idle: Acl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fake_service() as service:
+        monkeypatch.setenv("OPSERVE_ADDRESS", service.address)
+        idle.done("aclInit", None)
+        idle.done("aclrtSetDevice", 0)
+        free, total = c_uint64(), c_uint64()
+        assert idle.aclrtGetMemInfo(1, byref(free), byref(total)) == NO_DEVICE
+        assert idle.aclrtGetMemInfo(1, None, byref(total)) == INVALID_PARAM
+    idle.aclFinalize()
 
 
 def test_service_that_does_not_answer_delays_no_exit(library: Path) -> None:

@@ -1,4 +1,4 @@
-"""PyTorch's own samples of convolutions and unfold, forward and backward on a service.
+"""PyTorch's own samples of convolutions, unfold and fold, forward and backward on a service.
 
 The truth is PyTorch's result in 64 bits: its own sums of 16 bits are rounded several times.
 """
@@ -24,10 +24,12 @@ pytestmark = [
 ]
 torch: Any = import_module("torch") if has_torch() else None
 Tensor = Any
+FOLD = "nn.functional.fold"
 NAMES = (
     *(f"nn.functional.conv{rank}d" for rank in (1, 2, 3)),
     *(f"nn.functional.conv_transpose{rank}d" for rank in (1, 2, 3)),
     "nn.functional.unfold",
+    FOLD,
 )
 WIDE = {"complex64": "complex128", "complex128": "complex128"}
 """The dtype of the truth; float64 for others."""
@@ -94,11 +96,23 @@ def check(client: Client, name: str, dtype: str) -> Offload:
 
 
 def samples(name: str, dtype: str) -> list[Sample]:
-    """The samples of an operator."""
+    """The samples of an operator; those of fold are of its module, as OpInfo has none."""
+    if name == FOLD:
+        return folds(dtype)
     opinfo: Any = import_module("torch.testing._internal.common_methods_invocations")
     (found,) = [one for one in opinfo.op_db if one.name == name]
     given = found.sample_inputs("cpu", getattr(torch, dtype), requires_grad=True)
     return [Sample(name, found.op, (one.input, *one.args), one.kwargs) for one in given]
+
+
+def folds(dtype: str) -> list[Sample]:
+    modules: Any = import_module("torch.testing._internal.common_nn")
+    given = [one for one in modules.get_new_module_tests() if "Fold" in one.get("fullname", "")]
+    kind = {"dtype": getattr(torch, dtype), "requires_grad": True}
+    return [
+        Sample(FOLD, one["constructor"](), (torch.randn(one["input_size"], **kind),), {})
+        for one in given
+    ]
 
 
 def is_rejected(sample: Sample) -> bool:

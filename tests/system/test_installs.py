@@ -14,6 +14,8 @@ import pytest
 
 from conformance.test_onnx_folders import IMAGE, TAPS, write_folder
 from opserve_client.private_service import Addresses
+from skips import needs_program
+from test_examples import blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PINNED = ("--constraint", f"{REPOSITORY / 'constraints.txt'}")
@@ -108,6 +110,18 @@ def test_a_command_without_its_extra_names_the_extra_in_one_sentence(
 def client_alone(built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The Python of an environment with the client alone."""
     return environment(tmp_path_factory.mktemp("client"), f"{built['wheel']}", *PINNED)
+
+
+@needs_program("g++", there=shutil.which("g++") is not None, package="g++")
+def test_a_client_alone_builds_the_c_library(
+    client_alone: str, tmp_path: Path, service: Addresses
+) -> None:
+    run(program(client_alone), "abi", "build", "abi", "--flag=-O0", cwd=tmp_path)
+    (text,) = blocks("docs/how-to/cpp-programs.md", "cpp")
+    (tmp_path / "program.cpp").write_text(text)
+    commands = ". abi/env.sh && g++ program.cpp -o program -lopapi -lascendcl && ./program"
+    printed = run("sh", "-c", commands, cwd=tmp_path, settings={"OPSERVE_ADDRESS": service.rest})
+    assert [float.fromhex(value) > 0 for value in printed.split()] == [True, True]
 
 
 def test_the_extra_conform_reads_folders_of_onnx(built: dict[str, Path], tmp_path: Path) -> None:

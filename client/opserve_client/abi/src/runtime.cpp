@@ -126,13 +126,17 @@ std::string soc_name(const std::string& profile)
 
 void memory_of_device(size_t* free, size_t* total)
 {
+    required(total, "total");
+    required(free, "free");
     const ContextPointer context = current_context();
     const std::string answer = call(*context->endpoint, "SessionService/ListDevices", "");
     for (const Field& device : fields_of(answer)) {
         if (device.number != 1 || field_of(device.bytes, 1).bytes != context->device_name) continue;
-        *required(total, "total") = field_of(device.bytes, 5).value;
-        *required(free, "free") = field_of(device.bytes, 6).value;
+        *total = field_of(device.bytes, 5).value;
+        *free = field_of(device.bytes, 6).value;
+        return;
     }
+    throw Failure(ACL_ERROR_RT_NO_DEVICE, "the service has the device of this context no more");
 }
 
 }  // namespace
