@@ -9,11 +9,11 @@ import pytest
 from kernels.execution import execute, plan_of
 from kernels.samples.conv_depthwise2d import filters
 from kernels.samples.conv_tbc import times
-from kernels.samples.layers import BF16, FLOAT, FLOAT16, layer
+from kernels.samples.layers import BF16, FLOAT, FLOAT16, channels_last, layer, tagged
 from kernels.samples.sample import Sample
 from opserve_kernels.errors import InvalidArgument
 from opserve_kernels.status import AnyStatus, Status
-from opserve_kernels.tensor import DataType
+from opserve_kernels.tensor import DataType, Format
 
 _HALVES = (FLOAT16,) * 4
 _T: dict[str, Any] = {"transposed": True}
@@ -82,6 +82,35 @@ def test_sizes_of_an_empty_input_below_the_kernel_are_truncated_towards_zero() -
     sample = layer("", (0, 2, 1), (3, 2, 2), stride=(2,))
     assert _refusal(_shaped(sample, output=(0, 3, 0))) == (_INVALID, "output")
     assert _refusal(_shaped(sample, output=(0, 3, 1))) is None
+
+
+_PLAIN = layer("", (1, 2, 5, 5), (3, 2, 2, 2))
+_LAST = channels_last(layer("", (1, 2, 4, 4, 4), (3, 2, 2, 2, 2)), "", "output")
+
+
+@pytest.mark.parametrize(
+    ("sample", "parameter"),
+    [
+        (_shaped(_PLAIN, weight=(3, 2, 2), output=(1, 3)), "output"),  # 2 dimensions fit nothing
+        (_shaped(_PLAIN, bias=(4,)).but("", stride=(1,)), "bias"),
+        (tagged(_shaped(_PLAIN, bias=(4,)), "", "weight", Format.ND), "bias"),
+        (tagged(_LAST, "", "bias", Format.NHWC), "output"),
+        (tagged(tagged(_PLAIN, "", "bias", Format.NHWC), "", "weight", Format.ND), "bias"),
+        (tagged(tagged(_PLAIN, "", "input", Format.ND), "", "weight", Format.ND), "input"),
+    ],
+)
+def test_of_two_broken_rules_the_error_names_the_one_that_the_source_checks_first(
+    sample: Sample, parameter: str
+) -> None:
+    assert _refusal(sample) == (_INVALID, parameter)
+
+
+def test_the_bias_of_a_transposed_call_has_the_channels_of_a_weight_with_channels_last() -> None:
+    sample = channels_last(
+        layer("", (1, 2, 3, 3, 3), (2, 4, 2, 2, 2), groups=2, **_T), "", "weight"
+    )
+    assert _refusal(sample) is None
+    assert _refusal(_shaped(sample, bias=(4,))) == (_INVALID, "bias")
 
 
 def _wide_kernel(padding: tuple[int, ...], batch: int = 1) -> Sample:

@@ -31,7 +31,7 @@ IDS = {
         "deconv_grad_filter": (50, "da92a753338f4a8e"),
         "im2col": (33, "c14285739e9e9a3e"),
         "conv_tbc_backward": (51, "71c43161b926e2da"),
-        "convolution": (121, "770e013122d163d1"),
+        "convolution": (121, "049eb1ce5fbb0ec2"),
         "conv_depthwise2d": (44, "9bdd22a3ac4a5556"),
         "conv_tbc": (40, "84d409222c84f277"),
     },

@@ -132,6 +132,7 @@ def _check_2_dtypes(call: Call, profile: str, *, is_reference: bool) -> None:
 def _check_3_dimensions(call: Call) -> None:
     for name, tensor in _tensors(call):
         check_rank(name, tensor, _RANKS)
+    for name, tensor in _tensors(call):
         if tensor.rank != call.input.rank:
             raise invalid_argument(
                 name,
@@ -140,6 +141,7 @@ def _check_3_dimensions(call: Call) -> None:
             )
     if call.bias is not None:
         check_rank("bias", call.bias, (1,))
+    check_bias_size(replace_tensors(call))
     steps, axes = call.steps, call.input.rank - 2
     check_length("stride", steps.stride, allowed=axes)
     check_length("dilation", steps.dilation, allowed=axes)
@@ -151,9 +153,10 @@ def _check_3_dimensions(call: Call) -> None:
 
 
 def _check_4_formats(call: Call) -> None:
-    for name, tensor in _tensors(call):
-        check_format(name, tensor, _FORMATS)
     if call.output.format != call.input.format:
+        # Of two that differ, the error names the one that its dimensions exclude.
+        for name, tensor in (("input", call.input), ("output", call.output)):
+            check_format(name, tensor, _FORMATS)
         raise invalid_argument(
             "output",
             given=f"format {call.output.format}",
@@ -161,10 +164,11 @@ def _check_4_formats(call: Call) -> None:
         )
     if call.bias is not None:
         check_format("bias", call.bias, {1: _BIAS_FORMATS})
+    for name, tensor in _tensors(call):
+        check_format(name, tensor, _FORMATS)
 
 
 def _check_5_values(call: Call, *, is_reference: bool) -> None:
-    check_bias_size(call)
     check_steps(call)
     if not call.steps.transposed:
         check_kernel_fits(call)

@@ -30,6 +30,7 @@ _TENSOR_RULES = (
     *(invalid(parameter, "not 3, 4 or 5 dimensions") for parameter in _TENSORS),
     *(invalid(parameter, "not as many dimensions as input") for parameter in ("weight", "output")),
     invalid("bias", "not 1 dimension", origin=_SOURCE),
+    invalid("bias", "size is not the channels of the output"),
     *(invalid(parameter, "not a value for each spatial dimension") for parameter in _STEPS),
     invalid("output_padding", f"not a value for each spatial dimension, {_TRANSPOSED}"),
     *(
@@ -40,7 +41,6 @@ _TENSOR_RULES = (
     invalid("bias", "format is not ND, NCL, NCHW or NCDHW"),
 )
 _VALUE_RULES = (
-    invalid("bias", "size is not the channels of the output"),
     invalid("weight", "a spatial size is 0", origin=_SOURCE),
     invalid("stride", "a value below 1"),
     invalid("dilation", "a value below 1"),
