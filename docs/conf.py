@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 project = "opserve"
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "kernels/opserve_kernels/operators/*/README.md"]
+include_patterns = ["*.md", "docs/**", "kernels/opserve_kernels/operators/*/README*.md"]
 exclude_patterns = [".*", "benchmarks", "build", "client", "protos", "server", "tests", "tools"]
 html_theme = "furo"
 html_title = "opserve"

@@ -152,12 +152,20 @@ def wording(page: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("|"))
 
 
-def test_readme_and_first_call_have_chinese_pages_that_link_to_the_english_and_back() -> None:
+TRANSLATED = (
+    *("README.md", "docs/tutorial/first-call.md"),
+    *(
+        f"kernels/opserve_kernels/operators/{operator}/README.md"
+        for operator in (
+            *("convolution", "conv_depthwise2d", "conv_tbc", "conv_tbc_backward", "im2col"),
+        )
+    ),
+)
+
+
+def test_translated_pages_link_to_the_chinese_and_back() -> None:
     chinese = {path.relative_to(REPOSITORY): path for path in translations()}
-    assert set(chinese) == {
-        Path("README.zh-CN.md"),
-        Path("docs/tutorial/first-call.zh-CN.md"),
-    }
+    assert {english_page(path) for path in chinese} == {Path(page) for page in TRANSLATED}
     for path, full_path in chinese.items():
         english = english_page(full_path)
         assert links(text(path))[0] == english.name

@@ -39,7 +39,8 @@ def main() -> int:
 
 def translations() -> list[Path]:
     """The Chinese pages."""
-    return [*sorted(ROOT.glob(f"*{CHINESE}")), *sorted(ROOT.glob(f"docs/**/*{CHINESE}"))]
+    places = ("*", "docs/**/*", "kernels/**/*")
+    return [path for place in places for path in sorted(ROOT.glob(f"{place}{CHINESE}"))]
 
 
 def english_page(chinese: Path) -> Path:

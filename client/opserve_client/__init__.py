@@ -1,4 +1,4 @@
-"""The client of opserve: convolution-backward operators on virtual devices, over gRPC or Connect.
+"""The client of opserve: convolution operators on virtual devices, over gRPC or Connect.
 
 Start at Client (blocking) or AsyncClient, open a session, and run an operator's call in it.
 """

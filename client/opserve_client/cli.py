@@ -56,7 +56,7 @@ from opserve_kernels.user_input import without_keys
 app = typer.Typer(
     name="opserve",
     cls=ConnectedGroup,
-    help="Run Huawei CANN convolution-backward operators on virtual devices.",
+    help="Run Huawei CANN convolution operators, forward and backward, on virtual devices.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -90,7 +90,7 @@ def options(
         bool, typer.Option("--version", help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Run Huawei CANN convolution-backward operators on virtual devices.
+    """Run Huawei CANN convolution operators, forward and backward, on virtual devices.
 
     The environment variable OPSERVE_API_KEY authenticates calls to a service. OPSERVE_ADDRESS and
     OPSERVE_CA are the defaults of --address and --ca.

@@ -66,7 +66,7 @@ _TAGS = {
     )
 }
 _DESCRIPTION = (
-    "Convolution-backward operators on virtual devices, in two phases or in one call. "
+    "Convolution operators on virtual devices, in two phases or in one call. "
     "Every call may have an id of its own, X-Request-Id, which its answer and the logs repeat."
 )
 _SECURITY_SCHEMES: dict[str, Any] = {
