@@ -198,7 +198,7 @@ def test_an_operator_is_named_in_its_room_and_in_six_files() -> None:
         str(path.relative_to(REPOSITORY))
         for root in ("client", "kernels", "protos", "server", "tools")
         for path in (REPOSITORY / root).rglob("*")
-        if path.suffix in {".py", ".proto"}
+        if path.suffix in {".py", ".proto", ".js"}
         and "_pb2" not in path.name
         and room not in path.parents
         and re.search("deconv_grad_filter|DeconvGradFilter", path.read_text())

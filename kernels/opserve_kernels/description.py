@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from sys import modules
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -94,6 +95,7 @@ class OperatorDescription:
         limits: Documented bounds of values.
         errors: Its error table.
         documented_rules: Answer to a broken rule of the page alone if a session requests "error".
+        header: The vendor's C header of the call, without its suffix; "" where there is none.
     """
 
     name: str
@@ -105,6 +107,7 @@ class OperatorDescription:
     limits: tuple[Limit, ...]
     errors: tuple[ErrorRow, ...]
     documented_rules: str
+    header: str
 
 
 def describe(operator: Operator[Any]) -> OperatorDescription:
@@ -127,6 +130,8 @@ def describe(operator: Operator[Any]) -> OperatorDescription:
         limits=operator.limits,
         errors=tuple(map(_error, operator.rules)),
         documented_rules=operator.documented_rules.value,
+        # The schema's module names it beside the schema.
+        header=modules[operator.schema.__module__].C_HEADER,
     )
 
 

@@ -30,6 +30,20 @@ def test_parameters_are_the_fields_of_the_schema(name: str) -> None:
     assert [parameter.name for parameter in described(name).parameters] == schema
 
 
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("convolution_backward", "aclnn_convolution_backward"),
+        ("conv_tbc_backward", "aclnn_convolution_backward"),
+        ("conv_tbc", "aclnn_convolution"),
+        ("im2col", "aclnn_im2col"),
+        ("conv2d_backprop_input", ""),
+    ],
+)
+def test_a_call_of_aclnn_has_the_header_that_declares_it(name: str, header: str) -> None:
+    assert described(name).header == header
+
+
 @each_operator
 def test_tensors_and_outputs_are_described_as_such(name: str) -> None:
     parameters, operator = described(name).parameters, OPERATORS[name]

@@ -125,6 +125,21 @@ def test_an_operator_runs_from_its_form(chromium: Browser, service: Addresses) -
         assert np.array_equal(run_text(source, arrays).out, image)
 
 
+def test_a_warning_names_the_value_and_what_the_page_allows(
+    chromium: Browser, service: Addresses
+) -> None:
+    with dashboard(chromium, service.rest, at="operators/conv_tbc") as page:
+        # The first case of the suite fills the form: FLOAT, with cube_math_type 0.
+        expect(page.get_by_label("cube_math_type: integer")).to_have_value("0")
+        page.click("button:text-is('Run on ascend910b')")
+        warning = page.locator(".live p.rule")
+        expect(warning).to_contain_text(
+            "ACLNN_ERR_PARAM_INVALID cube_math_type has 0 for a computation in FLOAT, and the "
+            "vendor's page allows any other value for FLOAT."
+        )
+        expect(warning.locator("q")).to_have_text("cubeMathType 0: FLOAT 暂不支持")
+
+
 def fill_identity(page: Page, numbers: str) -> None:
     """Fills the form of a fold of 1x1 blocks."""
     # Until the first case of the suite fills the form.

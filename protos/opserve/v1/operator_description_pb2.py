@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from opserve.v1 import tensor_pb2 as opserve_dot_v1_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%opserve/v1/operator_description.proto\x12\nopserve.v1\x1a\x17opserve/v1/tensor.proto\"\xb0\x02\n\x13OperatorDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61ll\x18\x02 \x01(\t\x12\x0e\n\x06\x66\x61mily\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\r\x12\x34\n\nparameters\x18\x05 \x03(\x0b\x32 .opserve.v1.ParameterDescription\x12/\n\x07support\x18\x06 \x03(\x0b\x32\x1e.opserve.v1.SupportDescription\x12,\n\x06limits\x18\x07 \x03(\x0b\x32\x1c.opserve.v1.LimitDescription\x12,\n\x06\x65rrors\x18\x08 \x03(\x0b\x32\x1c.opserve.v1.ErrorDescription\x12\x18\n\x10\x64ocumented_rules\x18\t \x01(\t\"\x8b\x01\n\x14ParameterDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07written\x18\x03 \x01(\x08\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x31\n\x07members\x18\x05 \x03(\x0b\x32 .opserve.v1.ParameterDescription\"\x85\x01\n\x12SupportDescription\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12$\n\x06\x64types\x18\x02 \x03(\x0e\x32\x14.opserve.v1.DataType\x12)\n\x0bsource_only\x18\x03 \x03(\x0e\x32\x14.opserve.v1.DataType\x12\r\n\x05notes\x18\x04 \x01(\t\"q\n\x10LimitDescription\x12\x11\n\tparameter\x18\x01 \x01(\t\x12\r\n\x05where\x18\x02 \x01(\t\x12\r\n\x05least\x18\x03 \x01(\x03\x12\x11\n\x04most\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08profiles\x18\x05 \x03(\tB\x07\n\x05_most\"\x97\x01\n\x10\x45rrorDescription\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x11\n\tparameter\x18\x04 \x01(\t\x12\x0e\n\x06\x62roken\x18\x05 \x01(\t\x12\x10\n\x08profiles\x18\x06 \x03(\t\x12\x0e\n\x06origin\x18\x07 \x01(\t\x12\x10\n\x08sentence\x18\x08 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%opserve/v1/operator_description.proto\x12\nopserve.v1\x1a\x17opserve/v1/tensor.proto\"\xc0\x02\n\x13OperatorDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x63\x61ll\x18\x02 \x01(\t\x12\x0e\n\x06\x66\x61mily\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\r\x12\x34\n\nparameters\x18\x05 \x03(\x0b\x32 .opserve.v1.ParameterDescription\x12/\n\x07support\x18\x06 \x03(\x0b\x32\x1e.opserve.v1.SupportDescription\x12,\n\x06limits\x18\x07 \x03(\x0b\x32\x1c.opserve.v1.LimitDescription\x12,\n\x06\x65rrors\x18\x08 \x03(\x0b\x32\x1c.opserve.v1.ErrorDescription\x12\x18\n\x10\x64ocumented_rules\x18\t \x01(\t\x12\x0e\n\x06header\x18\n \x01(\t\"\x8b\x01\n\x14ParameterDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07written\x18\x03 \x01(\x08\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\x31\n\x07members\x18\x05 \x03(\x0b\x32 .opserve.v1.ParameterDescription\"\x85\x01\n\x12SupportDescription\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12$\n\x06\x64types\x18\x02 \x03(\x0e\x32\x14.opserve.v1.DataType\x12)\n\x0bsource_only\x18\x03 \x03(\x0e\x32\x14.opserve.v1.DataType\x12\r\n\x05notes\x18\x04 \x01(\t\"q\n\x10LimitDescription\x12\x11\n\tparameter\x18\x01 \x01(\t\x12\r\n\x05where\x18\x02 \x01(\t\x12\r\n\x05least\x18\x03 \x01(\x03\x12\x11\n\x04most\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08profiles\x18\x05 \x03(\tB\x07\n\x05_most\"\x97\x01\n\x10\x45rrorDescription\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x11\n\tparameter\x18\x04 \x01(\t\x12\x0e\n\x06\x62roken\x18\x05 \x01(\t\x12\x10\n\x08profiles\x18\x06 \x03(\t\x12\x0e\n\x06origin\x18\x07 \x01(\t\x12\x10\n\x08sentence\x18\x08 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,13 +33,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opserve.v1.operator_descrip
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OPERATORDESCRIPTION']._serialized_start=79
-  _globals['_OPERATORDESCRIPTION']._serialized_end=383
-  _globals['_PARAMETERDESCRIPTION']._serialized_start=386
-  _globals['_PARAMETERDESCRIPTION']._serialized_end=525
-  _globals['_SUPPORTDESCRIPTION']._serialized_start=528
-  _globals['_SUPPORTDESCRIPTION']._serialized_end=661
-  _globals['_LIMITDESCRIPTION']._serialized_start=663
-  _globals['_LIMITDESCRIPTION']._serialized_end=776
-  _globals['_ERRORDESCRIPTION']._serialized_start=779
-  _globals['_ERRORDESCRIPTION']._serialized_end=930
+  _globals['_OPERATORDESCRIPTION']._serialized_end=399
+  _globals['_PARAMETERDESCRIPTION']._serialized_start=402
+  _globals['_PARAMETERDESCRIPTION']._serialized_end=541
+  _globals['_SUPPORTDESCRIPTION']._serialized_start=544
+  _globals['_SUPPORTDESCRIPTION']._serialized_end=677
+  _globals['_LIMITDESCRIPTION']._serialized_start=679
+  _globals['_LIMITDESCRIPTION']._serialized_end=792
+  _globals['_ERRORDESCRIPTION']._serialized_start=795
+  _globals['_ERRORDESCRIPTION']._serialized_end=946
 # @@protoc_insertion_point(module_scope)

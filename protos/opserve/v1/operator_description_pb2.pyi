@@ -34,6 +34,7 @@ class OperatorDescription(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     ERRORS_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
+    HEADER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """In snake case, as in GetWorkspaceSizeRequest: "convolution_backward"."""
     call: _builtins.str
@@ -46,6 +47,8 @@ class OperatorDescription(_message.Message):
     """Answer to a broken rule of the page alone in a session with documented_rules "error": "error", or "warn" where
     calls follow the vendor's source in every session.
     """
+    header: _builtins.str
+    """The vendor's C header of the call, without its suffix: "aclnn_convolution"; empty where there is none."""
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParameterDescription]: ...
     @_builtins.property
@@ -66,10 +69,11 @@ class OperatorDescription(_message.Message):
         limits: _abc.Iterable[Global___LimitDescription] | None = ...,
         errors: _abc.Iterable[Global___ErrorDescription] | None = ...,
         documented_rules: _builtins.str = ...,
+        header: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "documented_rules", b"documented_rules", "errors", b"errors", "family", b"family", "limits", b"limits", "name", b"name", "parameters", b"parameters", "revision", b"revision", "support", b"support"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call", b"call", "documented_rules", b"documented_rules", "errors", b"errors", "family", b"family", "header", b"header", "limits", b"limits", "name", b"name", "parameters", b"parameters", "revision", b"revision", "support", b"support"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,6 +26,7 @@ def description_of(description: Description) -> OperatorDescription:
         limits=[LimitDescription(**values_of(limit)) for limit in description.limits],
         errors=[ErrorDescription(**values_of(error)) for error in description.errors],
         documented_rules=description.documented_rules,
+        header=description.header,
     )
 
 

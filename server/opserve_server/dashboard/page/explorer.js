@@ -80,7 +80,8 @@ function Broken({ operator, problem, profile }) {
 
 function Outputs({ ended, operator }) {
   return html`<${Section} title="Outputs" hint="after ${seconds(ended.passed)}, with the time of the network">
-    ${ended.warnings.map((warning) => html`<p><${Badge} kind="warn">Warning<//> ${warning.message ?? warning.broken ?? JSON.stringify(warning)}</p>`)}
+    ${ended.warnings.map((warning) => html`<p class="rule"><${Badge} kind="warn">${warning.name}<//> ${warning.parameter} has ${warning.given}, and the vendor's page allows ${warning.allowed}.
+      ${warning.sentence && html`<q lang="zh">${warning.sentence}</q>`}</p>`)}
     ${Object.entries(ended.outputs).map(([name, output]) => html`<h3>${name} <small>${output.dtype}, ${output.shape.join(" × ") || "scalar"}</small></h3>
       <div class="panes"><${Foreign} make=${() => heatMap(mapOf(name, output), VALUES)} inputs=${[output]} /></div>`)}
     ${!Object.keys(ended.outputs).length && html`<${Empty}>${operator.call} wrote no output: its mask selects none.<//>`}<//>`;

@@ -1,6 +1,5 @@
 // The same call as text: for curl, for the Python client, and in C++ with the vendor's interface.
 const MOST_VALUES = 64; // of a tensor in a C++ text
-const HEADERS = { conv_depthwise2d: "convolution", conv_tbc: "convolution", conv_tbc_backward: "convolution_backward" };
 const BYTES = { FLOAT: "float", FLOAT16: "uint16_t", BF16: "uint16_t", DOUBLE: "double", INT8: "int8_t", UINT8: "uint8_t", INT16: "int16_t", INT32: "int32_t", INT64: "int64_t" };
 
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -54,7 +53,7 @@ function declared(parameter, value, arrays, outputs) {
 const formatOf = (value, tensor) => value?.format ?? ({ 3: "NCL", 4: "NCHW", 5: "NCDHW" }[tensor.shape.length] ?? "ND");
 
 export function cppText({ operator, args, arrays, outputs }) {
-  if (!operator.call.startsWith("aclnn")) return `// ${operator.call} has no C++ interface of the vendor.\n`;
+  if (!operator.header) return `// ${operator.call} has no C++ interface of the vendor.\n`;
   if (!outputs) return "// Run the call first: the text needs the shapes of its outputs.\n";
   const all = operator.parameters.map((parameter) => declared(parameter, args.arguments[parameter.name], arrays, outputs));
   return `#include <cstdint>
@@ -62,7 +61,7 @@ export function cppText({ operator, args, arrays, outputs }) {
 #include <cstdlib>
 #include <vector>
 #include "acl/acl.h"
-#include "aclnnop/aclnn_${HEADERS[operator.name] ?? operator.name}.h"
+#include "aclnnop/${operator.header}.h"
 
 static void check(int code)
 {
