@@ -7,7 +7,7 @@ import pytest
 
 from opserve_server.core.service import Service
 from opserve_server.telemetry.metrics import Metrics
-from server.core.fakes import FakeDevice, make_service
+from server.core.fakes import ONE_EVENT, FakeDevice, make_service
 from server.entry_points import EntryPoints, open_entry_points
 from server.guards import ServiceWithKeys, service_with_keys
 from server.store.migrated import migrated_file
@@ -43,7 +43,7 @@ async def migrated(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
 @pytest.fixture
 async def core() -> AsyncIterator[Service]:
     device = FakeDevice()
-    made = make_service(device)
+    made = make_service(device, ONE_EVENT)
     yield made
     await made.stop()
     device.slabs.close()

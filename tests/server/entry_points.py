@@ -26,6 +26,8 @@ from server.conformance_service import idle_conformance
 from server.connect_api.frames import framed, parted
 
 REQUEST_ID = "of-this-test"
+SENDING_FAILED = "Internal error from Core"
+"""Details of gRPC's asyncio client."""
 RUN_LIMITS = RunLimits(args_bytes=1024, run_bytes=1024, arrays=3, concurrent_runs=1, waiting_runs=4)
 BODIES = {":setDeterministicLevel": {"level": "OFF"}, ":setFailureMode": {"mode": "STOP"}}
 """Of routes that refuse an empty one."""
@@ -59,6 +61,14 @@ class EntryPoints:
         self, rpc: MethodDescriptor, request: bytes, key: str | None
     ) -> tuple[grpc.StatusCode, bytes]:
         """Status and details of a call; both are those of OK where it was answered."""
+        while (answer := await self._grpc_answer(rpc, request, key)) is None:
+            pass
+        return answer
+
+    async def _grpc_answer(
+        self, rpc: MethodDescriptor, request: bytes, key: str | None
+    ) -> tuple[grpc.StatusCode, bytes] | None:
+        """The answer; None where gRPC's client lost it, since the call ended while it sent."""
         metadata = [("x-request-id", REQUEST_ID), *headers(key).items()]
         path = f"/{rpc.containing_service.full_name}/{rpc.name}"
         kind = ("stream" if rpc.client_streaming else "unary") + "_"
@@ -72,6 +82,8 @@ class EntryPoints:
             else:
                 await call
         except grpc.aio.AioRpcError as error:
+            if error.details() == SENDING_FAILED:
+                return None
             packed = dict(error.trailing_metadata()).get("grpc-status-details-bin", b"")
             assert isinstance(packed, bytes)
             return error.code(), packed

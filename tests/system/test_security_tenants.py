@@ -30,7 +30,7 @@ from opserve_server.rest_api.middleware import CallMiddleware, service_routes
 from opserve_server.rest_api.route import ServiceRoute
 from opserve_server.telemetry.metrics import Metrics
 from server.core import every_command as c
-from server.core.fakes import KIB, FakeDevice, make_service
+from server.core.fakes import KIB, ONE_EVENT, FakeDevice, make_service
 from server.entry_points import (
     EntryPoints,
     every_route,
@@ -137,6 +137,7 @@ async def test_a_foreign_session_costs_the_steps_of_none(
 async def test_no_answer_to_a_tenant_names_another(
     core: Service, entry_points: EntryPoints, with_keys: ServiceWithKeys
 ) -> None:
+    core.watches._limits = ONE_EVENT
     opened = await core.open_session(LAB)
     allocated: Any = await core.run(LAB, opened.session, c.Allocate(size_bytes=48_611))
     secrets = (opened.session, opened.session[:8], opened.local_lane_token, "48611", '"lab"')
@@ -152,6 +153,7 @@ async def test_no_answer_to_a_tenant_names_another(
         seen.append(details.decode(errors="replace"))
     pages = [text for text in seen if not text.startswith("# HELP")]  # /metrics has a scope
     assert len(pages) > 80
+    assert any("event: change" in text for text in seen), "a watch answered"
     assert [secret for secret in secrets for text in pages if secret and secret in text] == []
     assert allocated.buffer == 1
 

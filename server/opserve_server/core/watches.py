@@ -190,7 +190,7 @@ class Watches:
         loop = asyncio.get_running_loop()
         last, spoke_s = 0, loop.time()
         end_s = spoke_s + self._limits.watch_limit_s
-        while not self._ended and loop.time() < end_s:
+        while not self._ended and (not last or loop.time() < end_s):  # the first event, always
             if 0 < last < view.number - KEPT_UPDATES:
                 return  # items may be gone without a trace: the client watches anew
             change = view.change(last) if view.number > last else None

@@ -1,7 +1,7 @@
 """A device whose calls the test finishes, and a service on it."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opserve_server.core.dispatch import Progress
 from opserve_server.core.limits import Limits
@@ -50,6 +50,9 @@ LIMITS = Limits(
     retained_bytes_limit=256 * KIB,
     name_length_limit=128,
 )
+
+ONE_EVENT = replace(LIMITS, watch_limit_s=0.0)
+"""Limits with which a watch ends after its first event."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from opserve_server.core.watched import EXPIRY_STEP_S
 from opserve_server.core.watches import KEPT_UPDATES, MEMBERS, WATCHES_LIMIT, Change
 from server.core import every_command as c
 from server.core.caller import Caller
-from server.core.fakes import LIMITS, FakeDevice
+from server.core.fakes import LIMITS, ONE_EVENT, FakeDevice
 from server.core.waiting_clients import ADMIN, LAB, MILL, TURN, WAITS, WaitingClients
 
 DEVICE = "ascend910b-0"
@@ -295,6 +295,13 @@ async def test_a_quiet_watch_gets_signs_of_life_and_ends_in_time(clients: Waitin
         signs = [news async for news in watching]
     assert set(signs) == {NoNews()}
     assert loop.time() - began_s == LIMITS.watch_limit_s
+
+
+async def test_a_watch_has_its_first_event_however_short_it_is(clients: WaitingClients) -> None:
+    clients.service.watches._limits = ONE_EVENT
+    events = [news async for news in clients.service.watch(LAB)]
+    assert len(events) == 1
+    assert isinstance(events[0], Change)
 
 
 async def test_a_watch_lasts_through_the_drain_and_no_longer(caller: Caller) -> None:
