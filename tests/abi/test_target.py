@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from opserve_client.conform.targets import aclnn
 from opserve_client.private_service import Addresses
 
 OPSERVE = Path(sys.executable).parent / "opserve"
@@ -111,6 +112,22 @@ def test_missing_functions_are_unimplemented(service: Addresses, tmp_path: Path)
     conform(folder, service, tmp_path / "run", *options)
     _, statuses = record(tmp_path / "run")
     assert set(statuses) <= {"UNIMPLEMENTED", "SKIPPED"}
+
+
+def test_versions_of_driver_and_toolkit_are_kept_and_one_that_may_not_be_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, toolkit = tmp_path / "driver", tmp_path / "toolkit"
+    packages, libraries = toolkit / "share/info", toolkit / "lib64"
+    texts = {driver: "24.1.rc2", packages / "runtime": "8.3.0", packages / "ops_nn": "8.3.0"}
+    for folder, version in texts.items():
+        folder.mkdir(parents=True)
+        (folder / "version.info").write_text(f"package=one\nVersion={version}\ntimestamp=1\n")
+    (toolkit / "opp/version.info").mkdir(parents=True)  # no file that can be read
+    libraries.mkdir()
+    monkeypatch.setattr(aclnn, "_DRIVER", driver / "version.info")
+    found = aclnn.device_of(one_library(libraries, "return 0;"))
+    assert found.startswith("Ascend910B1, driver 24.1.rc2, CANN 8.3.0, libascendcl.so")
 
 
 def test_folder_without_libraries_is_named(service: Addresses, tmp_path: Path) -> None:

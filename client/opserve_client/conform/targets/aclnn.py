@@ -5,10 +5,11 @@ them. On a machine with an NPU they are the vendor's; those of `opserve abi buil
 """
 
 import ctypes
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import byref, c_bool, c_char_p, c_int, c_int8, c_int32, c_int64, c_uint64, c_void_p
 from hashlib import file_digest
 from pathlib import Path
@@ -33,6 +34,8 @@ from opserve_kernels.verdict.verdict import Code
 RUNTIMES = ("libascendcl.so", "libacl_rt.so")
 OPERATORS = "lib*opapi*.so"
 _DRIVER = Path("/usr/local/Ascend/driver/version.info")
+_PACKAGES = ("share/info/*/version.info", "*/version.info")
+"""The toolkit's packages, beside LIBDIR: as today's installers place them, and as older ones do."""
 _NUMBERS: Mapping[str, Any] = {"int": c_int, "int8_t": c_int8, "int64_t": c_int64, "bool": c_bool}
 _TO_DEVICE, _FROM_DEVICE = 1, 2
 _DIGITS = 12
@@ -219,8 +222,10 @@ def device_of(folder: Path) -> str:
     )
     if done.returncode != 0:
         raise InfrastructureError(f"aclnn:{folder}: {done.stderr.strip() or done.returncode}")
-    driver = [_DRIVER.read_text().split()[0]] if _DRIVER.exists() else []
-    return ", ".join([done.stdout.strip(), *driver, *digests])
+    driver = [f"driver {version}" for version in _versions([_DRIVER])]
+    packages = [path for pattern in _PACKAGES for path in folder.absolute().parent.glob(pattern)]
+    toolkit = [f"CANN {version}" for version in _versions(packages)]
+    return ", ".join([done.stdout.strip(), *driver, *toolkit, *digests])
 
 
 def paths_in(folder: Path) -> list[Path]:
@@ -241,6 +246,17 @@ def _loaded(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise InfrastructureError(f"aclnn: {error}") from error
+
+
+def _versions(files: Collection[Path]) -> list[str]:
+    """Returns the versions in files of the vendor's, each once; not every user may read them."""
+    found: set[str] = set()
+    for path in files:
+        with suppress(OSError):
+            found.update(
+                re.findall(r"^Version=(\S+)", path.read_text(errors="replace"), re.MULTILINE)
+            )
+    return sorted(found)
 
 
 def _digest(path: Path) -> str:
