@@ -113,8 +113,11 @@ test: $(READY) ## every check but mypy's for other systems, and all tests but th
 	$(MAKE) --jobs=2 --output-sync warm $(CHECKS)
 	$(MAKE) --jobs=2 pyright pytest
 
+# PyTorch is large, so its samples run where its environment is: make test-torch makes it.
+TORCH_SAMPLES := $(BENCH_BIN)/python -m pytest -m "torch and not slow" tests/client/test_torch_samples.py
 pytest: $(READY)
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow"
+	$(if $(wildcard $(BENCH_READY)),$(TORCH_SAMPLES))
 
 test-slow: warm ## the slow tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not containers"
