@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from math import prod
@@ -18,6 +18,7 @@ from benchmarks.kernels.draw import COUNT, random_shapes
 from benchmarks.kernels.goals import Goal, goals_of, write_goals
 from benchmarks.kernels.lines import Line, Part, Suite
 from benchmarks.kernels.measuring import by_turns, faster, geomean, ratio
+from benchmarks.kernels.regret import Regret
 from benchmarks.kernels.report import (
     Setting,
     shares_of_peak,
@@ -27,13 +28,14 @@ from benchmarks.kernels.report import (
 )
 from benchmarks.kernels.shapes import ConvolutionShape, FoldShape, convolution
 from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES, THREADED
+from benchmarks.machine import Family
 from benchmarks.measure import Figure
 from kernels.oracles.convolution_backward import Geometry, Gradients, gradients, magnitude
 from kernels.oracles.expectation import Doubles
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
-SETTING = Setting(machine="a machine", versions="some", peak=100e9, rounds=3)
+SETTING = Setting(machine="a machine", family=Family.ZEN_4, versions="some", peak=100e9, rounds=3)
 ALL = (True, True, True)
 DTYPES = (DataType.FLOAT, DataType.FLOAT16, DataType.BF16)
 
@@ -46,7 +48,7 @@ def a_line(
     algorithm: str = "",
     error: float = 1e-7,
 ) -> Line:
-    values = {Part.ALL: over, Part.ALL_BEST: better}
+    values = {Part.ALL: over, Part.ALL_BEST: better, Part.OF_LOOPS: 0.95}
     return Line(
         suite=suite,
         shape="a shape",
@@ -59,6 +61,10 @@ def a_line(
         error=error,
         their_error=1e-6,
     )
+
+
+def goals_on(family: Family, *lines: Line, regrets: Sequence[Regret] = ()) -> list[Goal]:
+    return goals_of(lines, regrets, family)
 
 
 def goal_named(found: list[Goal], *words: str) -> Goal:
@@ -355,7 +361,9 @@ def test_a_call_on_two_threads_computes_the_same() -> None:
 
 def test_goals_report_means_and_the_slowest_shape() -> None:
     lines = [a_line(over=4.0, better=3.0), a_line(over=1.0, better=0.75)]
-    found = goals_of([*lines, a_line(Suite.RANDOM, over=0.8), a_line(Suite.RANDOM, over=5.0)])
+    found = goals_on(
+        Family.ZEN_4, *lines, a_line(Suite.RANDOM, over=0.8), a_line(Suite.RANDOM, over=9.0)
+    )
     assert goal_named(found, "geomean over PyTorch NCHW").value == pytest.approx(2.0)
     assert goal_named(found, "the better of").value == pytest.approx(1.5)
     slowest = goal_named(found, "fp32", "slowest")
@@ -365,18 +373,48 @@ def test_goals_report_means_and_the_slowest_shape() -> None:
 
 
 def test_an_unmeasured_goal_is_not_met_and_states_why() -> None:
-    found = goals_of([a_line()])
+    found = goals_on(Family.OTHER, a_line())
     assert all(goal.reason and not goal.met for goal in found if goal.value is None)
     assert goal_named(found, "2 threads").value is None
     assert goal_named(found, "unfold").value is None
 
 
+def test_targets_are_those_of_the_processor_and_the_lower_one_of_another() -> None:
+    def targets(*words: str) -> list[float]:
+        return [goal_named(goals_on(family), *words).target for family in Family]
+
+    assert targets("PyTorch NCHW") == [1.70, 1.75, 1.70]
+    assert targets("FLOAT16") == [20.0, 11.0, 11.0]
+
+
+def test_fast_has_a_goal_over_the_better_layout() -> None:
+    found = goals_on(Family.ZEN_4, a_line(Suite.FAST, over=3.0, better=1.7))
+    better = goal_named(found, "fast", "better layout")
+    assert better.value == pytest.approx(1.7)
+    assert not better.met
+
+
+def test_threads_are_set_against_loops_of_multiply_adds() -> None:
+    found = goal_named(goals_on(Family.ZEN_4, a_line(Suite.THREADS)), "2 threads")
+    assert found.value == pytest.approx(0.95)
+    assert found.met
+
+
+@pytest.mark.parametrize(("times", "met"), [((1.0, 1.01), [True, True]), ((1.2, 1.0), [False] * 2)])
+def test_choices_have_goals_of_mean_and_worst(times: Sequence[float], met: list[bool]) -> None:
+    regrets = [Regret(shape="a", chosen="b", best="c", regret=time) for time in times]
+    found = goals_on(Family.INTEL, regrets=regrets)
+    goals_of_choices = [goal_named(found, "chosen", word) for word in ("geomean", "worst")]
+    assert [goal.met for goal in goals_of_choices] == met
+    assert goals_of_choices[1].value == max(times)
+
+
 def test_rows_with_winograd_have_a_separate_goal() -> None:
     lines = [a_line(over=1.5), *(a_line(Suite.FAST, over=over) for over in (3.0, 0.75))]
-    fast = goal_named(goals_of(lines), "fast")
+    fast = goal_named(goals_on(Family.INTEL, *lines), "fast", "NCHW")
     assert fast.value == pytest.approx(1.5)
     assert not fast.met
-    assert goal_named(goals_of(lines), "NCHW", "all gradients", "PyTorch").value == 1.5
+    assert goal_named(goals_on(Family.INTEL, *lines), "PyTorch NCHW").value == 1.5
 
 
 def test_only_rows_of_accuracy_fast_are_planned_with_winograd() -> None:
@@ -388,13 +426,12 @@ def test_only_rows_of_accuracy_fast_are_planned_with_winograd() -> None:
 
 
 def test_errors_are_reported_by_kind_of_algorithm_and_of_fp32_alone() -> None:
-    found = goals_of(
-        [
-            a_line(error=9e-7),
-            a_line(Suite.FOLD, error=2e-6),
-            a_line(Suite.BFLOAT16, error=1e-2),
-            a_line(algorithm="winograd", error=1e-5),
-        ]
+    found = goals_on(
+        Family.INTEL,
+        a_line(error=9e-7),
+        a_line(Suite.FOLD, error=2e-6),
+        a_line(Suite.BFLOAT16, error=1e-2),
+        a_line(algorithm="winograd", error=1e-5),
     )
     direct, winograd = goal_named(found, "error", "direct"), goal_named(found, "error", "Winograd")
     assert (direct.value, direct.met) == (2e-6, False)
@@ -405,7 +442,7 @@ def test_goals_are_written_with_their_verdicts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(goals, "OUT", tmp_path / "out")
-    rows = json.loads(write_goals(goals_of([a_line()])).read_text())
+    rows = json.loads(write_goals(goals_on(Family.INTEL, a_line())).read_text())
     assert all({"goal", "value", "target", "better", "met"} <= set(row) for row in rows)
     assert not any(row["met"] for row in rows if row["value"] is None)
 
@@ -429,7 +466,7 @@ def test_share_of_the_peak_is_work_by_time_by_peak() -> None:
 
 def test_tables_name_shapes_means_and_goals(capsys: pytest.CaptureFixture[str]) -> None:
     show_lines([a_line(over=4.0), a_line(over=1.0)], SETTING)
-    show_goals(goals_of([a_line()]))
+    show_goals(goals_on(Family.INTEL, a_line()))
     shown = capsys.readouterr().out
     assert "a machine" in shown
     assert "geometric mean" in shown

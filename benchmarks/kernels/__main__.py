@@ -3,9 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
-from typing import Any
 
 from rich.progress import track
 
@@ -26,11 +24,11 @@ from benchmarks.kernels.goals import goals_of, write_goals
 from benchmarks.kernels.lines import THREADS, Line, Suite
 from benchmarks.kernels.peak import loops_at_once, peak_operations
 from benchmarks.kernels.plot import draw
-from benchmarks.kernels.regret import regrets, show_regrets
+from benchmarks.kernels.regret import COUNT, Regret, regrets, show_regrets
 from benchmarks.kernels.report import Setting, show_goals, show_lines, write_lines
 from benchmarks.kernels.shapes import ConvolutionShape
 from benchmarks.kernels.suites import CONVOLUTIONS, FILTERS, FOLDS, HALVES, THREADED
-from benchmarks.machine import processor
+from benchmarks.machine import core, family, processor
 
 Comparison = Callable[[int], Line]
 
@@ -42,23 +40,30 @@ def main() -> None:
     """Measures, prints, and writes benchmarks/out/kernels.{json,csv,png}."""
     options = _options()
     peer.use_threads(1)
-    if options.regret:
-        shapes = (*CONVOLUTIONS, *random_shapes(options.seed))
-        progress = track(shapes, description="choices")
-        show_regrets([one for shape in progress for one in regrets([shape], options.rounds)])
-        return
     rounds = _QUICK_ROUNDS if options.quick else options.rounds
-    comparisons = _comparisons(options.seed, options.shapes, threaded=_threaded())
+    if options.regret:
+        _choices(options.seed, rounds)
+        return
+    comparisons = _comparisons(options.seed, options.shapes, loops=_loops())
     setting = _setting(rounds)
     lines = [compare(rounds) for compare in track(comparisons, description="shapes")]
     lines += compare_end_to_end(_of(CONVOLUTIONS, options.shapes), rounds)
     show_lines(lines, setting)
     if options.shapes:
         return  # a selection has no goals, and must not replace the files of a whole run
-    goals = goals_of(lines)
+    goals = goals_of(lines, _choices(options.seed, rounds), setting.family)
     show_goals(goals)
     for path in (write_goals(goals), write_lines(lines, setting), draw(lines, setting)):
         print(f"written to {path}")
+
+
+def _choices(seed: int, rounds: int) -> list[Regret]:
+    """Forces every algorithm of every shape, and prints where the choice was wrong."""
+    shapes = (*CONVOLUTIONS, *random_shapes(seed, count=COUNT))
+    progress = track(shapes, description="choices")
+    found = [one for shape in progress for one in regrets([shape], rounds)]
+    show_regrets(found)
+    return found
 
 
 def _of(shapes: Sequence[ConvolutionShape], names: Sequence[str] | None) -> list[ConvolutionShape]:
@@ -80,28 +85,29 @@ def _options() -> Namespace:
     return parser.parse_args()
 
 
-def _threaded() -> tuple[ConvolutionShape, ...]:
-    """Returns the shapes for several threads; none where other processes use the cores."""
+def _loops() -> float | None:
+    """Returns how many loops the threads run in the time of one; None if too few."""
     reached = loops_at_once(THREADS)
     if reached >= _LEAST_LOOPS:
-        return THREADED
+        return reached
     print(
         f"{THREADS} threads run {reached:.2f} loops in the time of one, fewer than {_LEAST_LOOPS}: "
         "figures of several threads would show other processes, and are left out"
     )
-    return ()
+    return None
 
 
 def _comparisons(
-    seed: int, names: Sequence[str] | None, *, threaded: Sequence[ConvolutionShape] = THREADED
+    seed: int, names: Sequence[str] | None, *, loops: float | None
 ) -> list[Comparison]:
     """Returns the comparisons for the named shapes, or for all without names.
 
     Args:
         seed: Seed of the random shapes.
         names: Names of shapes; None means all.
-        threaded: Shapes for several threads.
+        loops: Loops that several threads run in the time of one; None leaves out their shapes.
     """
+    threaded = () if loops is None else tuple((shape, loops) for shape in THREADED)
     of_suites = ((HALVES, Suite.FLOAT16), (HALVES, Suite.BFLOAT16))
     named: list[tuple[str, Comparison]] = [
         *((shape.name, partial(compare_in_depth, shape)) for shape in CONVOLUTIONS),
@@ -115,7 +121,7 @@ def _comparisons(
         *((shape.name, partial(compare_folds, shape)) for shape in FOLDS),
         *((shape.name, partial(compare_unfolds, shape)) for shape in FOLDS),
         *((shape.name, partial(compare_filters, shape)) for shape in FILTERS),
-        *((shape.name, partial(compare_on_threads, shape)) for shape in threaded),
+        *((shape.name, partial(compare_on_threads, shape, reached)) for shape, reached in threaded),
     ]
     if names:
         unknown = set(names) - {name for name, _ in named}
@@ -127,17 +133,12 @@ def _comparisons(
 def _setting(rounds: int) -> Setting:
     versions = {"PyTorch": peer.version(), "numba": version("numba"), "numpy": version("numpy")}
     return Setting(
-        machine=_machine(),
+        machine=f"{processor()} ({core()})",
+        family=family(),
         versions=", ".join(f"{name} {number}" for name, number in versions.items()),
         peak=peak_operations(),
         rounds=rounds,
     )
-
-
-def _machine() -> str:
-    """Returns the names of the processor by the Linux kernel and by the compiler."""
-    binding: Any = import_module("llvmlite.binding")  # without types
-    return f"{processor()} ({binding.get_host_cpu_name()})"
 
 
 if __name__ == "__main__":

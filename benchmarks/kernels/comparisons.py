@@ -21,6 +21,7 @@ from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
 _OURS, _THEIRS, _CHANNELS_LAST = "ours", "theirs", "theirs, channels last"
+_ALONE = "ours, one thread"
 _PRODUCTS = 2  # grad_input and grad_weight; grad_bias does not count as work
 _DTYPES = {Suite.FLOAT16: DataType.FLOAT16, Suite.BFLOAT16: DataType.BF16}
 _ALL: subject.Mask = (True, True, True)
@@ -47,12 +48,8 @@ def compare_in_depth(shape: ConvolutionShape, rounds: int) -> Line:
     suite = Suite.CONVOLUTION
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, suite)
-    calls: dict[str, peer.Peer] = {_OURS: contest.ours, _THEIRS: contest.theirs}
-    if shape.rank in peer.HAS_CHANNELS_LAST:
-        calls[_CHANNELS_LAST] = peer.channels_last_peer(shape, arrays, _ALL)
-    samples = by_turns(calls, rounds)
-    best = faster(samples, _THEIRS, _CHANNELS_LAST)
-    ratios = {Part.ALL_BEST: ratio(samples, over=best, under=_OURS)}
+    samples = _by_layouts(shape, arrays, contest, rounds)
+    ratios = {Part.ALL_BEST: _over_the_better(samples)}
     for part, mask in _SINGLE.items():
         single: dict[str, peer.Peer] = {
             _OURS: subject.gradients_call(shape, arrays, DataType.FLOAT, mask),
@@ -70,10 +67,12 @@ def compare_gradients(shape: ConvolutionShape, suite: Suite, rounds: int) -> Lin
 
 
 def compare_fast(shape: ConvolutionShape, rounds: int) -> Line:
-    """Compares all gradients on contiguous tensors, with Winograd's algorithm if it is faster."""
+    """Compares all gradients in both layouts, with Winograd's algorithm if it is faster."""
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, Suite.FAST, subject.FAST)
-    return _line(Suite.FAST, shape, contest, _both(contest, rounds), {})
+    samples = _by_layouts(shape, arrays, contest, rounds)
+    more_ratios = {Part.ALL_BEST: _over_the_better(samples)}
+    return _line(Suite.FAST, shape, contest, samples, more_ratios)
 
 
 def compare_forward(shape: ConvolutionShape, rounds: int) -> Line:
@@ -90,14 +89,24 @@ def compare_forward(shape: ConvolutionShape, rounds: int) -> Line:
     return _line(Suite.FORWARD, shape, contest, _both(contest, rounds), {})
 
 
-def compare_on_threads(shape: ConvolutionShape, rounds: int) -> Line:
-    """Compares all gradients with two threads on both sides."""
+def compare_on_threads(shape: ConvolutionShape, loops: float, rounds: int) -> Line:
+    """Compares all gradients with two threads on both sides, and with one thread on ours.
+
+    Args:
+        shape: The shape.
+        loops: Loops of multiply-adds that two threads run in the time of one.
+        rounds: Number of rounds.
+    """
     arrays = convolution_arrays(shape, DataType.FLOAT)
     contest = _gradients(shape, arrays, Suite.THREADS, PlanOptions(threads=THREADS))
+    alone = _gradients(shape, arrays, Suite.THREADS).ours
     peer.use_threads(THREADS)
-    samples = least_by_turns({_OURS: contest.ours, _THEIRS: contest.theirs}, rounds)
+    calls: dict[str, peer.Peer] = {_OURS: contest.ours, _THEIRS: contest.theirs, _ALONE: alone}
+    samples = dict(least_by_turns(calls, rounds))
     peer.use_threads(1)
-    return _line(Suite.THREADS, shape, contest, samples, {})
+    samples[_ALONE] = [seconds / loops for seconds in samples[_ALONE]]
+    more_ratios = {Part.OF_LOOPS: ratio(samples, over=_ALONE, under=_OURS)}
+    return _line(Suite.THREADS, shape, contest, samples, more_ratios)
 
 
 def compare_filters(shape: ConvolutionShape, rounds: int) -> Line:
@@ -165,6 +174,21 @@ def _gradients(
         exact=peer.exact_gradients(shape, arrays, _ALL),
         found=peer.results_of(theirs),
     )
+
+
+def _by_layouts(
+    shape: ConvolutionShape, arrays: Mapping[str, Array], contest: _Contest, rounds: int
+) -> Samples:
+    """Measures ours, and theirs in each layout that PyTorch has for the shape."""
+    calls: dict[str, peer.Peer] = {_OURS: contest.ours, _THEIRS: contest.theirs}
+    if shape.rank in peer.HAS_CHANNELS_LAST:
+        calls[_CHANNELS_LAST] = peer.channels_last_peer(shape, arrays, _ALL)
+    return by_turns(calls, rounds)
+
+
+def _over_the_better(samples: Samples) -> Figure:
+    best = faster(samples, _THEIRS, _CHANNELS_LAST)
+    return ratio(samples, over=best, under=_OURS)
 
 
 def _both(contest: _Contest, rounds: int) -> Samples:

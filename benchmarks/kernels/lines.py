@@ -32,12 +32,16 @@ MOVED = frozenset((Suite.FOLD, Suite.UNFOLD))
 
 
 class Part(StrEnum):
-    """Parts of a call with a ratio: PyTorch's seconds over opserve's."""
+    """Parts of a call with a ratio: PyTorch's seconds over opserve's.
+
+    OF_LOOPS is opserve's speed-up by threads over that of loops of multiply-adds.
+    """
 
     GRAD_INPUT = "grad_input"
     GRAD_WEIGHT = "grad_weight"
     ALL = "all"
     ALL_BEST = "all_better_layout"
+    OF_LOOPS = "speed_up_of_loops"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.kernels.goals import TARGETS
+from benchmarks.kernels.goals import mean_target
 from benchmarks.kernels.lines import Line, Part, Suite
 from benchmarks.kernels.measuring import geomean
 from benchmarks.kernels.report import Setting, shares_of_peak
@@ -26,9 +26,9 @@ def draw(lines: Sequence[Line], setting: Setting) -> Path:
         1, 3, figsize=(17, 9.5), layout="constrained", width_ratios=(3, 3, 2)
     )
     networks = [line for line in lines if line.suite == Suite.CONVOLUTION][::-1]
-    _draw_ratios(ratios, networks)
+    _draw_ratios(ratios, networks, setting)
     _draw_shares(shares, networks, setting)
-    _draw_suites(suites, lines)
+    _draw_suites(suites, lines, setting)
     figure.suptitle(
         f"opserve beside PyTorch: gradients of convolutions, one thread\n{setting.machine}; "
         f"{setting.versions}; medians of {setting.rounds} rounds",
@@ -41,7 +41,7 @@ def draw(lines: Sequence[Line], setting: Setting) -> Path:
     return path
 
 
-def _draw_ratios(axes: Axes, lines: Sequence[Line]) -> None:
+def _draw_ratios(axes: Axes, lines: Sequence[Line], setting: Setting) -> None:
     found = [line.ratios[Part.ALL].value for line in lines]
     colours = [_OURS if ratio >= 1 else _BEHIND for ratio in found]
     # Bars begin at 1: opserve is faster to the right, and slower to the left.
@@ -54,8 +54,9 @@ def _draw_ratios(axes: Axes, lines: Sequence[Line]) -> None:
     mean = geomean(found)
     if mean is not None:
         axes.axvline(mean, color=_OURS, ls="--", lw=1, label=f"geometric mean {mean:.2f}")
-    target = TARGETS[Suite.CONVOLUTION]
-    axes.axvline(target, color="green", ls=":", lw=1.5, label=f"goal of the mean {target:g}")
+    target = mean_target(Suite.CONVOLUTION, setting.family)
+    if target is not None:
+        axes.axvline(target, color="green", ls=":", lw=1.5, label=f"goal of the mean {target:g}")
     axes.axvline(1, color="black", lw=0.8)
     axes.set_title("all gradients, fp32: PyTorch's time over ours", fontsize=10)
     _explain(axes)
@@ -75,7 +76,7 @@ def _draw_shares(axes: Axes, lines: Sequence[Line], setting: Setting) -> None:
     _explain(axes)
 
 
-def _draw_suites(axes: Axes, lines: Sequence[Line]) -> None:
+def _draw_suites(axes: Axes, lines: Sequence[Line], setting: Setting) -> None:
     """Draws each shape of a suite as a point, the mean as a line and the goal as a star."""
     for place, suite in enumerate(Suite):
         found = [line.ratios[Part.ALL].value for line in lines if line.suite == suite]
@@ -86,8 +87,9 @@ def _draw_suites(axes: Axes, lines: Sequence[Line]) -> None:
         axes.plot(offsets, found, "o", color=_OURS, ms=4, alpha=0.5)
         axes.hlines(mean, place - 0.3, place + 0.3, color="black")
         axes.text(place, mean * 1.05, f"{mean:.2f}", ha="center", fontsize=9, weight="bold")
-        if suite in TARGETS:
-            axes.plot([place], [TARGETS[suite]], "*", color="green", ms=10)
+        target = mean_target(suite, setting.family)
+        if target is not None:
+            axes.plot([place], [target], "*", color="green", ms=10)
     axes.set_xticks(range(len(Suite)), [suite.value for suite in Suite], rotation=30, fontsize=9)
     axes.axhline(1, color="black", lw=0.8)
     _show_ratios(axes, "y")

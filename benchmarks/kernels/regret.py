@@ -19,6 +19,8 @@ _MASKS: tuple[Mask, ...] = ((True, False, False), (False, True, False))
 _SLOW = "columns"  # computes any geometry, and is chosen only where nothing else can
 _NOTHING = "image: nothing"  # a name of no algorithm
 _LISTED = 1.03  # a regret above this is listed
+COUNT = 60
+"""Random shapes besides those of networks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

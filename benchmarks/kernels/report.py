@@ -10,6 +10,7 @@ from rich.table import Table
 from benchmarks.kernels.goals import Goal
 from benchmarks.kernels.lines import MOVED, THREADS, Line, Part, Suite
 from benchmarks.kernels.measuring import geomean
+from benchmarks.machine import Family
 from benchmarks.report import OUT, console
 
 _TITLES = {
@@ -34,12 +35,14 @@ class Setting:
 
     Attributes:
         machine: Processor of the machine.
+        family: Its family, which has goals of its own.
         versions: Versions of the compared packages.
         peak: Measured peak of one core, in operations per second.
         rounds: Number of rounds.
     """
 
     machine: str
+    family: Family
     versions: str
     peak: float
     rounds: int
