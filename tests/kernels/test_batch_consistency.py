@@ -23,9 +23,10 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
     "conv2d_backprop_input": ("out_backprop", "res_tensor"),
     "im2col": ("self", "out"),
     "conv_tbc_backward": ("self", "input", "grad_input"),
+    "conv_tbc": ("self", "out"),
 }
 """Tensors with a dimension of the batch; the last is the result."""
-BATCH_AXES = {"conv_tbc_backward": 1}
+BATCH_AXES = {"conv_tbc_backward": 1, "conv_tbc": 1}
 """Where the batch is not the first dimension."""
 RANKS = {"im2col_backward": 3, "im2col": 4}
 """Dimensions of the first tensor where it may have one less, without a batch."""
