@@ -11,6 +11,11 @@ struct SocVersionManager {
     explicit SocVersionManager(SocVersion) { throw OtherProduct(); }
 };
 
+// Architecture of ASCEND950.
+enum class NpuArch { DAV_3510 };
+
+inline void SetPlatformNpuArch(NpuArch) { throw OtherProduct(); }
+
 struct PlatformInfo {
     SocVersion GetSocVersion() const { return SocVersion::ASCEND910B; }
 };
