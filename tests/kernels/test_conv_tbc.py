@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from kernels.execution import execute, is_transformed, plan_of, results
 from kernels.oracles.conv_tbc import expected
-from kernels.oracles.expectation import assert_meets
+from kernels.oracles.expectation import DOUBLE_UNIT, assert_meets
 from kernels.samples.conv_tbc import SAMPLES, times
+from kernels.samples.conv_tbc_backward import tbc
 from kernels.samples.layers import layer
 from kernels.samples.sample import FILLER, Sample
+from opserve_kernels.tensor import DataType
 
 _BY_NAME = {sample.name: sample for sample in SAMPLES}
 _ON_REFERENCE = [replace(sample, profile="reference") for sample in SAMPLES]
@@ -93,3 +95,39 @@ def test_it_is_a_convolution_of_permuted_axes(  # noqa: PLR0913, PLR0917  # the 
     out = tbc.outputs["out"].view(buffers["out"])
     output = plain.outputs["output"].view(others["output"])
     np.testing.assert_allclose(out.transpose(1, 2, 0), output, rtol=1e-4, atol=1e-5)
+
+
+@laws
+@given(
+    length=st.integers(4, 12),
+    batch=st.integers(1, 3),
+    channels=st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    taps=st.integers(1, 4),
+    pad=st.integers(0, 3),
+)
+def test_it_is_adjoint_to_its_gradients(
+    length: int, batch: int, channels: tuple[int, int], taps: int, pad: int
+) -> None:
+    """<g, out> = <grad_input, self> + <grad_bias, bias> = <grad_weight, weight> + the same."""
+    inputs, outputs = channels
+    shapes = (length, batch, inputs), (taps, inputs, outputs)
+    doubles = (DataType.DOUBLE,) * 4
+    forward = times("law", *shapes, pad=pad, dtypes=doubles[:2], profile="reference")
+    backward = tbc("law", *shapes, pad, dtypes=doubles, profile="reference")
+    given_ = backward.arrays()
+    buffers = forward.buffers()
+    for name, other in (("self", "input"), ("weight", "weight"), ("bias", "bias")):
+        forward.inputs[name].view(buffers[name])[...] = given_[other]
+
+    execute(forward, buffers)
+    found = results(backward)
+
+    grad, out = given_["self"], forward.outputs["out"].view(buffers["out"])
+    biases = np.sum(found["grad_bias"] * given_["bias"])
+    # No element of out is larger than this.
+    largest = np.sum(np.abs(given_["weight"])) * np.max(np.abs(given_["input"]))
+    largest += np.max(np.abs(given_["bias"]))
+    bound = 2 * out.size * (taps * inputs + 1) * DOUBLE_UNIT * np.sum(np.abs(grad)) * largest
+    for name in ("input", "weight"):
+        product = np.sum(found[f"grad_{name}"] * given_[name]) + biases
+        assert abs(np.sum(grad * out) - product) <= bound
