@@ -356,6 +356,18 @@ def test_begin_and_end_are_checked(idle: Acl) -> None:
     idle.done("aclnnFinalize")
 
 
+def test_devices_are_counted_and_named_before_the_begin(
+    idle: Acl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = c_uint32()
+    idle.done("aclrtGetDeviceCount", byref(count))
+    assert (count.value, idle.aclrtGetSocName()) == (2, b"Ascend910B")
+    monkeypatch.setenv("OPSERVE_ABI_DEVICES", ",")
+    idle.done("aclrtGetDeviceCount", byref(count))
+    assert (count.value, idle.aclrtGetSocName()) == (0, None)
+    assert "OPSERVE_ABI_DEVICES" in idle.message()
+
+
 def test_configuration_with_settings_is_refused(idle: Acl, tmp_path: Any) -> None:
     file = tmp_path / "acl.json"
     assert idle.aclInit(str(file).encode()) == 100003

@@ -25,19 +25,6 @@ std::atomic<Process*> latest{nullptr};  // the state, or the one that ended last
 std::atomic<pid_t> ended{0};           // the process that called aclFinalize last
 thread_local ContextPointer current;
 
-std::vector<Device> devices_of_environment()
-{
-    const char* names = std::getenv("OPSERVE_ABI_DEVICES");
-    std::istringstream list(names == nullptr || *names == '\0' ? "ascend910b" : names);
-    std::vector<Device> devices;
-    for (std::string name; std::getline(list, name, ',');) {
-        const size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
-        if (first == std::string::npos) continue;
-        devices.push_back({name.substr(first, last - first + 1), 0, nullptr});
-    }
-    return devices;
-}
-
 // A program may end without aclrtResetDevice. Its sessions would keep their devices until their
 // leases end. A service that does not answer cannot delay the exit for long.
 void close_sessions_at_exit()
@@ -58,6 +45,19 @@ void close_sessions_at_exit()
 }
 
 }  // namespace
+
+std::vector<Device> devices_of_environment()
+{
+    const char* names = std::getenv("OPSERVE_ABI_DEVICES");
+    std::istringstream list(names == nullptr || *names == '\0' ? "ascend910b" : names);
+    std::vector<Device> devices;
+    for (std::string name; std::getline(list, name, ',');) {
+        const size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
+        if (first == std::string::npos) continue;
+        devices.push_back({name.substr(first, last - first + 1), 0, nullptr});
+    }
+    return devices;
+}
 
 std::string new_request_id()
 {
@@ -242,10 +242,17 @@ bool end_process()
     return true;
 }
 
+bool has_context()
+{
+    const Process* mine = state.load();
+    return mine != nullptr && current != nullptr && !current->closed &&
+        current->endpoint == &mine->endpoint;
+}
+
 ContextPointer current_context()
 {
-    const Process& mine = process();
-    if (current == nullptr || current->closed || current->endpoint != &mine.endpoint) {
+    process();
+    if (!has_context()) {
         throw Failure(ACL_ERROR_RT_CONTEXT_NULL,
                       "this thread has no context: call aclrtSetDevice or aclrtSetCurrentContext");
     }

@@ -191,7 +191,11 @@ Process& process();
 bool begin_process();
 bool end_process();
 
-// This thread's context. Throws Failure (107002) where it has none, or a closed one.
+// The devices in OPSERVE_ABI_DEVICES, by number.
+std::vector<Device> devices_of_environment();
+
+// Whether this thread has an open context, and that context: Failure (107002) where it has none.
+bool has_context();
 ContextPointer current_context();
 void set_current_context(const ContextPointer& context);
 

@@ -210,10 +210,11 @@ aclError aclrtGetDevice(int32_t* deviceId)
                    [&] { *required(deviceId, "deviceId") = current_context()->device; });
 }
 
+// Devices are counted and named before aclInit, too, as by the vendor's runtime.
 aclError aclrtGetDeviceCount(uint32_t* count)
 {
     return guarded("aclrtGetDeviceCount", [&] {
-        *required(count, "count") = static_cast<uint32_t>(process().devices.size());
+        *required(count, "count") = static_cast<uint32_t>(devices_of_environment().size());
     });
 }
 
@@ -221,8 +222,12 @@ const char* aclrtGetSocName(void)
 {
     thread_local std::string name;
     const int code = guarded("aclrtGetSocName", [] {
-        Process& mine = process();
-        name = soc_name(device_of(mine, current_context()->device).profile);
+        const auto number = has_context() ? static_cast<size_t>(current_context()->device) : 0;
+        const std::vector<Device> devices = devices_of_environment();
+        if (number >= devices.size()) {
+            throw Failure(ACL_ERROR_RT_NO_DEVICE, "OPSERVE_ABI_DEVICES has no such device");
+        }
+        name = soc_name(devices[number].profile);
     });
     return code == ACL_SUCCESS ? name.c_str() : nullptr;
 }
