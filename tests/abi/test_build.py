@@ -100,3 +100,22 @@ def test_missing_compiler_is_named(tmp_path: Path) -> None:
 
 def test_unused_function_of_the_vendor_is_absent(library: Path) -> None:
     assert not hasattr(Acl(library), "aclmdlLoadFromFile")
+
+
+def test_environment_file_has_a_folder_of_any_name(tmp_path: Path) -> None:
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\n: > "$2"\n')
+    compiler.chmod(0o755)
+    folder = tmp_path / "a 'name' of \"any\" $(touch run) `touch run` kind\ntouch run"
+    folder.mkdir()
+    building.build(folder, compiler=str(compiler))
+    done = subprocess.run(
+        ["/bin/sh", "-c", '. "$0"; printf %s "$ASCEND_HOME_PATH,$LIBRARY_PATH"', folder / "env.sh"],
+        cwd=tmp_path,
+        env={"LIBRARY_PATH": "before"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{folder},{folder}/lib:before"
+    assert not (tmp_path / "run").exists()

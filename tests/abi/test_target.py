@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from opserve_client.conform.targets import aclnn
+from opserve_client.conform.targets.target import InfrastructureError
 from opserve_client.private_service import Addresses
 
 OPSERVE = Path(sys.executable).parent / "opserve"
@@ -61,10 +62,10 @@ def record(folder: Path) -> tuple[dict[str, Any], list[str]]:
     return header, [result["verdict"]["status"] for result in results]
 
 
-def one_library(folder: Path, body: str) -> Path:
-    """A library whose phase one of aclnnIm2col has a body."""
+def one_library(folder: Path, body: str, *, without: str = "nothing") -> Path:
+    """A library whose phase one of aclnnIm2col has a body, without one function."""
     source = folder / "library.cpp"
-    source.write_text(RUNTIME.replace("BODY", body))
+    source.write_text(RUNTIME.replace("BODY", body).replace(without, f"{without}Not"))
     words = ["g++", "-shared", "-fPIC", "-O1", f"{source}", "-o", f"{folder}/libascendcl.so"]
     subprocess.run(words, check=True)
     (folder / "libopapi.so").symlink_to("libascendcl.so")
@@ -134,3 +135,19 @@ def test_folder_without_libraries_is_named(service: Addresses, tmp_path: Path) -
     done = conform(tmp_path, service, tmp_path / "run")
     assert done.returncode == 2
     assert "no libascendcl.so" in done.stderr
+
+
+def test_library_that_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
+    for name in ("libascendcl.so", "libopapi.so"):
+        (tmp_path / name).write_text("no library")
+    with pytest.raises(InfrastructureError) as failure:
+        aclnn.device_of(tmp_path)
+    path = tmp_path / "libascendcl.so"
+    assert str(failure.value) == f"aclnn:{tmp_path}: {path}: file too short"
+
+
+def test_library_without_a_function_of_the_runtime_is_one_sentence(tmp_path: Path) -> None:
+    folder = one_library(tmp_path, "return 0;", without="aclInit")
+    with pytest.raises(InfrastructureError) as failure:
+        aclnn.device_of(folder)
+    assert str(failure.value) == f"aclnn:{folder}: the libraries have no function aclInit"

@@ -1,6 +1,7 @@
 """Build of the C library: headers, one shared library with the vendor's linker names, settings."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -21,14 +22,14 @@ _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", "-fvisibility=hid
 _LINKER_FLAGS = (f"-Wl,-soname,{LIBRARY}", "-Wl,-z,nodelete", "-Wl,--no-undefined")
 _TLS_FLAGS = ("-DOPSERVE_TLS", "-lssl", "-lcrypto")
 _ENVIRONMENT = """\
-# Settings of programs that are built and run with this library: `. {folder}/env.sh`
+# Settings of programs that are built and run with this library
 export OPSERVE_ADDRESS="${{OPSERVE_ADDRESS:-http://127.0.0.1:8080}}"  # the service's HTTP address
 export OPSERVE_API_KEY="${{OPSERVE_API_KEY:-}}"
 export OPSERVE_ABI_DEVICES="${{OPSERVE_ABI_DEVICES:-ascend910b}}"  # profiles, by device number
-export ASCEND_HOME_PATH="{folder}" ASCEND_TOOLKIT_HOME="{folder}"
-export CPATH="{folder}/include:{folder}/include/aclnnop${{CPATH:+:$CPATH}}"
-export LIBRARY_PATH="{folder}/lib${{LIBRARY_PATH:+:$LIBRARY_PATH}}"
-export LD_LIBRARY_PATH="{folder}/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+export ASCEND_HOME_PATH={folder} ASCEND_TOOLKIT_HOME={folder}
+export CPATH={folder}/include:{folder}/include/aclnnop"${{CPATH:+:$CPATH}}"
+export LIBRARY_PATH={folder}/lib"${{LIBRARY_PATH:+:$LIBRARY_PATH}}"
+export LD_LIBRARY_PATH={folder}/lib"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
 """
 
 
@@ -61,7 +62,8 @@ def build(folder: Path, *, compiler: str, flags: tuple[str, ...] = ()) -> bool:
     for name in LINKER_NAMES:
         _link(library / name, LIBRARY)
     _link(folder / "lib64", "lib")
-    (folder / ENVIRONMENT).write_text(_ENVIRONMENT.format(folder=folder.resolve()))
+    quoted = shlex.quote(str(folder.resolve()))  # a shell reads it
+    (folder / ENVIRONMENT).write_text(_ENVIRONMENT.format(folder=quoted))
     return bool(tls)
 
 

@@ -63,12 +63,12 @@ class AclnnTarget:
         for name, argument in (("aclInit", None), ("aclrtSetDevice", c_int32(0))):
             code = self._function(name)(argument)
             if code != 0:
-                raise InfrastructureError(f"aclnn:{folder}: {name}: {code}: {self._message()}")
+                raise InfrastructureError(f"{name}: {code}: {self._message()}")
         self.soc = _text(self._function("aclrtGetSocName", c_char_p)())
         try:
             self._profile = profile_named(self.soc).name
         except InvalidArgument as error:
-            raise InfrastructureError(f"aclnn:{folder}: device {self.soc}: {error}") from error
+            raise InfrastructureError(f"device {self.soc}: {error}") from error
 
     def skips(self, case: Case) -> str:
         """Returns the reason why the libraries cannot be judged by a case, or ""."""
@@ -221,7 +221,8 @@ def device_of(folder: Path) -> str:
         [sys.executable, "-m", __name__, str(folder)], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        raise InfrastructureError(f"aclnn:{folder}: {done.stderr.strip() or done.returncode}")
+        reason = done.stderr.strip() or f"a process that opened it ended with {done.returncode}"
+        raise InfrastructureError(f"aclnn:{folder}: {reason}")
     driver = [f"driver {version}" for version in _versions([_DRIVER])]
     packages = [path for pattern in _PACKAGES for path in folder.absolute().parent.glob(pattern)]
     toolkit = [f"CANN {version}" for version in _versions(packages)]
@@ -245,7 +246,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
-        raise InfrastructureError(f"aclnn: {error}") from error
+        raise InfrastructureError(str(error)) from error
 
 
 def _versions(files: Collection[Path]) -> list[str]:
@@ -273,6 +274,9 @@ def _text(value: bytes | None) -> str:
 
 
 if __name__ == "__main__":
-    target = AclnnTarget(Path(sys.argv[1]))
+    try:
+        target = AclnnTarget(Path(sys.argv[1]))
+    except (InfrastructureError, _Failed) as error:
+        sys.exit(str(error))
     sys.stdout.write(target.soc)
     target.close()
