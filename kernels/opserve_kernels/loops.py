@@ -236,3 +236,5 @@ def _call_by_name(dispatcher: Any) -> None:  # noqa: ANN401  # numba's
     context = result.target_context
     context.remove_user_function(result.entry_point)
     context.insert_user_function(result.entry_point, result.fndesc)
+    # Nothing links its intermediate code any more, which took a quarter of a worker's memory.
+    result.library._shared_module = None  # noqa: SLF001  # numba never drops it

@@ -50,6 +50,10 @@ for function in result.library._final_module.functions:
         if f"10tiny_inner5{name}B" in function.name:
             print(name, "declared" if function.is_declaration else "copied")
 """
+KEPT = """
+(result,) = total.overloads.values()
+print("keeps", bool(result.library._shared_module))
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +82,15 @@ def test_a_function_with_a_loop_is_called_and_one_without_is_copied(tmp_path: Pa
 
     assert "total declared\n" in found
     assert "twice declared\n" not in found  # it is copied, or was even made part of its caller
+
+
+@pytest.mark.parametrize("found", ["compiled", "cached"])
+def test_a_loop_that_is_called_by_name_keeps_no_code_for_the_linker(
+    tmp_path: Path, found: str
+) -> None:
+    if found == "cached":
+        ended(start(tmp_path, CALL))
+    assert "keeps False\n" in ended(start(tmp_path, CALL + KEPT))
 
 
 @pytest.mark.slow

@@ -199,3 +199,12 @@ def test_the_fork_server_starts_no_threads() -> None:
         "sys.exit(len(os.listdir('/proc/self/task')) - 1)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_workers_load_no_scipy() -> None:
+    program = (
+        "import importlib, sys\n"
+        f"for name in {preload(kernels_of('ascend910b').values())}: importlib.import_module(name)\n"
+        "sys.exit(any(name.startswith('scipy.') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
