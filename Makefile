@@ -268,6 +268,7 @@ bench-kernels: $(BENCH_READY) ## the kernels beside PyTorch (ARGS="--quick"); wr
 
 pictures: $(BENCH_READY) ## draws the pictures of docs/explanation/kernels.md
 	MPLBACKEND=Agg $(BENCH_BIN)/python tools/kernel_pictures.py
+	MPLBACKEND=Agg $(BENCH_BIN)/python tools/kernel_growth.py
 
 $(DOCS_READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-docs

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from math import prod
@@ -12,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.kernels import goals, measuring, peak, regret, report, subject
+from benchmarks.kernels import goals, growth, measuring, peak, regret, report, subject
 from benchmarks.kernels.arrays import convolution_arrays, fold_columns, relative_error, unfold_image
 from benchmarks.kernels.draw import COUNT, random_shapes
 from benchmarks.kernels.goals import Goal, goals_of, write_goals
@@ -32,6 +33,7 @@ from benchmarks.machine import Family
 from benchmarks.measure import Figure
 from kernels.oracles.convolution_backward import Geometry, Gradients, gradients, magnitude
 from kernels.oracles.expectation import Doubles
+from opserve_kernels.gradients import Product
 from opserve_kernels.operator import PlanOptions
 from opserve_kernels.tensor import DataType
 
@@ -289,6 +291,33 @@ def test_regret_is_the_time_of_the_chosen_algorithm_over_that_of_the_best(
     assert (image.best, weight.best) == ("image: flat", "weight: outer")
     for one in (image, weight):
         assert one.regret == times[one.chosen] / times[one.best]
+
+
+@pytest.mark.parametrize("family", growth.FAMILIES, ids=lambda family: f"{family[0]} {family[1]}")
+def test_shapes_of_growth_suit_their_algorithm_and_grow(family: growth.Family) -> None:
+    shapes = growth.shapes_of(family)
+    works = [shape.operations for shape in shapes]
+    assert works == sorted(set(works))
+    assert works[0] < 5e4
+    assert works[-1] > 4e8
+    name = f"{family.product}: {family.algorithm}"
+    mask = (family.product is Product.IMAGE, family.product is Product.WEIGHT, False)
+    for shape in (shapes[0], shapes[-1]):
+        arguments = subject.gradients_arguments(shape, DataType.FLOAT, mask)
+        options = replace(subject.FAST, algorithms=(name,))
+        plan, _ = subject.plan_of("convolution_backward", "ascend910b", arguments, options)
+        assert plan.algorithms == (name,)
+
+
+def test_points_of_growth_are_written_as_the_picture_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "PATH", tmp_path / "points.csv")
+    seconds = {"ours_s": 0.123456, "theirs_s": 2.0, "roof_s": 3.0, "model_s": 4.0}
+    point = growth.Point(machine="a machine", name="image: flat", family="b1", work=1e4, **seconds)
+    with growth.write_points([point]).open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["machine"], row["work"], row["ours_s"]) == ("a machine", "1e+04", "0.1235")
 
 
 def test_rounds_take_turns_and_warming_up_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

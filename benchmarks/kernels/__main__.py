@@ -21,6 +21,7 @@ from benchmarks.kernels.comparisons import (
 from benchmarks.kernels.draw import SEED, random_shapes
 from benchmarks.kernels.end_to_end import compare_end_to_end
 from benchmarks.kernels.goals import goals_of, write_goals
+from benchmarks.kernels.growth import FAMILIES, grow, write_points
 from benchmarks.kernels.lines import THREADS, Line, Suite
 from benchmarks.kernels.peak import loops_at_once, peak_operations
 from benchmarks.kernels.plot import draw
@@ -43,6 +44,10 @@ def main() -> None:
     rounds = _QUICK_ROUNDS if options.quick else options.rounds
     if options.regret:
         _choices(options.seed, rounds)
+        return
+    if options.growth:
+        families = track(grow(processor(), peak_operations(), rounds), "families", len(FAMILIES))
+        print(f"written to {write_points([point for points in families for point in points])}")
         return
     comparisons = _comparisons(options.seed, options.shapes, loops=_loops())
     setting = _setting(rounds)
@@ -80,6 +85,11 @@ def _options() -> Namespace:
     parser.add_argument("--quick", action="store_true", help=f"measure only {_QUICK_ROUNDS} rounds")
     parser.add_argument(
         "--regret", action="store_true", help="force every algorithm; writes no files"
+    )
+    parser.add_argument(
+        "--growth",
+        action="store_true",
+        help="measure each algorithm over growing shapes; writes docs/pictures/kernels-growth.csv",
     )
     parser.add_argument("--seed", type=int, default=SEED, help=f"seed of random shapes ({SEED})")
     return parser.parse_args()

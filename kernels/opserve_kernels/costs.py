@@ -25,9 +25,14 @@ def cost_of(part: Gradients, algorithms: Mapping[Product, Algorithm | None]) -> 
     if part.sums:
         return _SUM * part.sums.image.count
     (product,) = part.products
-    if algorithms[product] is Algorithm.WINOGRAD:
-        return transformed_cost(product, part.convolution)
-    return _direct_cost(product, part.convolution)
+    return product_cost(product, part.convolution, algorithms[product])
+
+
+def product_cost(product: Product, convolution: Convolution, algorithm: Algorithm | None) -> float:
+    """Cost of a gradient by an algorithm; without one, by a direct algorithm."""
+    if algorithm is Algorithm.WINOGRAD:
+        return transformed_cost(product, convolution)
+    return _direct_cost(product, convolution)
 
 
 def _direct_cost(product: Product, convolution: Convolution) -> float:

@@ -63,6 +63,22 @@ def _check_copies(count: int, step: int, kernel: str) -> None:
     assert written.tobytes() == wanted.tobytes(), f"{count=}"
 
 
+def test_an_exact_copy_keeps_each_bit_and_writes_nothing_else() -> None:
+    for count in _SIZES:
+        numbers = _numbers(count, count, count)
+        read = _memory(_STARTS[0] + 2 * (_ROWS * count + 2), count)
+        written = _memory(_STARTS[1] + 2 * (_ROWS * (count + 1) + 2), count + 1)
+        wanted = written.copy()
+        for plane, row in product(range(_PLANES), range(_ROWS)):
+            source = numbers[0] + plane * numbers[1] + row * numbers[2]
+            target = numbers[3] + plane * numbers[4] + row * numbers[5]
+            wanted[target : target + count] = read[source : source + count]
+
+        rows.copy_rows_exactly(read, written, numbers)
+
+        assert written.tobytes() == wanted.tobytes(), f"{count=}"
+
+
 @each_kernel
 def test_rows_are_added_once(kernel: str) -> None:
     for count in _SIZES:

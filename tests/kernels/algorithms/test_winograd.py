@@ -303,6 +303,25 @@ def test_halves_in_any_layout_are_rounded_once(name: str, wanted: int) -> None:
 
 
 @every_result
+@pytest.mark.parametrize("name", ["odd sizes", "5x5, no padding", "unlike dilations"])
+def test_layouts_of_float32_have_the_same_bytes(name: str, wanted: int) -> None:
+    """Adjacent rows are copied at once; channels last are loaded one by one."""
+    case = _CASES[name]
+    arrays = _arrays(name, case)
+    operands = list(operands_of(case, arrays))
+    buffers = [array.copy() for array in arrays]
+    for place in (IMAGE, OUTPUT):
+        operands[place] = _channels_last(operands[place], arrays[place].shape, 0)
+        buffers[place] = np.ascontiguousarray(np.moveaxis(arrays[place], 1, -1))
+    buffers[wanted][...] = np.nan
+
+    plan(case, (operands[0], operands[1], operands[2]), wanted).execute(buffers)
+
+    found = buffers[wanted] if wanted == WEIGHT else np.moveaxis(buffers[wanted], -1, 1)
+    assert found.tobytes() == result(case, arrays, wanted).tobytes()
+
+
+@every_result
 def test_channels_that_a_tensor_lacks_are_zeros_and_are_not_written(wanted: int) -> None:
     case = Case(inputs=7, outputs=9, size=(1, 6, 9))
     arrays = _arrays("lacking", case)

@@ -9,9 +9,9 @@
     split_rows  target[... + i] = source[... + 2 * i]
     join_rows   target[... + i * step + p] = source[... + p * pitch + i]; steps of JOINED only
 
-Places and pitches count float32 values. All but add_rows turn -0 into 0. Nothing beyond the rows
-is read or written, except by add_rows: it adds zero to fewer than LANES values behind a row of the
-target.
+Places and pitches count float32 values. All but add_rows and copy_rows_exactly turn -0 into 0.
+Nothing beyond the rows is read or written, except by add_rows: it adds zero to fewer than LANES
+values behind a row of the target.
 """
 
 import numpy as np
@@ -34,6 +34,7 @@ Nine = tuple[int, int, int, int, int, int, int, int, int]
 _PAIR = 2
 JOINED = (2, 4, 8, 16)
 _copy_tile = copy_rows_tile(LANES)
+_exact_copy_tile = copy_rows_tile(1 if VARIANT.plain else LANES, exact=True)
 _add_tile = add_rows_tile(LANES)
 _split_tile = split_rows_tile(LANES)
 _join_2, _join_4, _join_8, _join_16 = (join_rows_tile(step, LANES) for step in JOINED)
@@ -43,6 +44,12 @@ _step_tile = step_rows_tile()
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9))")
 def _copy_rows(read: Floats, written: Floats, numbers: Nine) -> None:
     _copy_tile(read, written, numbers)
+
+
+@compiled("void(float32[::1], float32[::1], UniTuple(int64, 9))")
+def copy_rows_exactly(read: Floats, written: Floats, numbers: Nine) -> None:
+    """As copy_rows; a -0 stays."""
+    _exact_copy_tile(read, written, numbers)
 
 
 @compiled("void(float32[::1], float32[::1], UniTuple(int64, 9), int64)")

@@ -3,12 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from opserve_kernels.algorithms.codegen.rows import copy_rows
 from opserve_kernels.algorithms.codegen.transfers import copy_strided, fill
 from opserve_kernels.algorithms.host import LANES
 from opserve_kernels.algorithms.winograd.layout import WinogradStage, WinogradTensor
 from opserve_kernels.loops import compiled
-from opserve_kernels.strided import load
+from opserve_kernels.number_formats import FLOAT
+from opserve_kernels.strided import load, position_of
 from opserve_kernels.sums import PADDING
+from opserve_kernels.views import LAST_AXIS
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -127,6 +130,15 @@ def _split_rows(
 
 
 @compiled()
+def are_rows(tensor: WinogradTensor, index: int, count: int) -> bool:
+    """Whether values of a tensor from an index on are adjacent float32 values, used as they are."""
+    layout = tensor.layout
+    width = layout.sizes[LAST_AXIS]
+    plain = layout.element_type == FLOAT and tensor.number_format == FLOAT
+    return plain and layout.steps[LAST_AXIS] == 1 and 0 < count <= width - index % width
+
+
+@compiled()
 def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     stage: WinogradStage,
     scratch: Floats,
@@ -163,9 +175,16 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
     low = min(max(begin, 0), size[0])
     high = max(low, min(begin + height * down, size[0]))
     for i in range(entries):
-        # Rows of the tensor are converted once into the line, then split by phase.
         count, planes = (high - low) * size[1], target + i * down * across * height * width
         index = ((channel * shape.batch + entry + i) * size[0] + low) * size[1]
+        if down * across == 1 and are_rows(tensor, index, count):
+            first, last = _inside(size[1], origin[1], 1, width)
+            source = position_of(tensor.layout, index) + first + origin[1]
+            to = planes + (low - begin) * width + first
+            rows = (source, 0, size[1], to, 0, width, 1, high - low, last - first)
+            copy_rows(floats, scratch, rows)
+            continue
+        # Rows of the tensor are converted once into the line, then split by phase.
         values = scratch[line : line + count]
         load(floats, halves, tensor.layout, tensor.number_format, index, values)
         _split_rows(stage, scratch, halo, (begin, origin[1]), (line, planes), (low, high, size[1]))

@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opserve_kernels.algorithms.codegen.micro_kernels import multiply_packed
+from opserve_kernels.algorithms.codegen.rows import copy_rows_exactly
 from opserve_kernels.algorithms.codegen.transfers import copy_to_steps, fill
 from opserve_kernels.algorithms.correlation.layout import SCATTER
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS
 from opserve_kernels.algorithms.winograd.blocks import (
+    are_rows,
     block_of,
     clear_planes,
     fill_lane_offsets,
@@ -39,7 +41,7 @@ from opserve_kernels.algorithms.winograd.tiles import (
 )
 from opserve_kernels.loops import compiled, entry, reading
 from opserve_kernels.records import decode
-from opserve_kernels.strided import load, store
+from opserve_kernels.strided import load, position_of, store
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
@@ -282,6 +284,12 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
         return
     for i in range(entries):
         source = planes + i * down * across * plane_height * pitch
+        index = ((channel * shape.batch + entry + i) * height + first) * width
+        if down * across == 1 and are_rows(tensor, index, count):
+            to = position_of(tensor.layout, index)
+            rows = (source, 0, pitch, to, 0, width, 1, last - first, width)
+            copy_rows_exactly(scratch, floats, rows)
+            continue
         place = source
         # Planes of several phases, or wider than the result, are first put into rows of the image.
         if down * across > 1 or pitch != width:
@@ -292,7 +300,6 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
                     run = plane + (y // down - row * results) * pitch
                     to = place + (y - first) * width + x
                     copy_to_steps(scratch, run, to, across, (width - x - 1) // across + 1)
-        index = ((channel * shape.batch + entry + i) * height + first) * width
         values = scratch[place : place + count]
         store(values, tensor.number_format, tensor.layout, index, floats, halves)
 
