@@ -289,6 +289,11 @@ class GetActivity:
     """Returns the current activity of devices and tenants."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainService:
+    """Begins the end of the service, as SIGTERM does: it accepts no new work."""
+
+
 ANSWERS: Mapping[type, type] = {
     CreateTenant: OneTenant,
     ListTenants: AllTenants,
@@ -309,5 +314,6 @@ ANSWERS: Mapping[type, type] = {
     ListSessions: SomeSessions,
     ReleaseSession: Nothing,
     GetActivity: Activity,
+    DrainService: Nothing,
 }
 """Every call: the class of its request, and that of its answer."""

@@ -41,6 +41,7 @@ from opserve_server.admin_calls import (
     CreateKey,
     CreateTenant,
     DeleteTenant,
+    DrainService,
     GetActivity,
     GetTenant,
     ListAudit,
@@ -102,6 +103,7 @@ class Administration:
         identity: The store, and the object that applies changes; None without a store, in which
             case no caller has the scope admin.
         issuers: Issuers whose tokens may be trusted.
+        drain: Begins the end of the service.
         clock: Seconds since 1970.
     """
 
@@ -111,11 +113,13 @@ class Administration:
         identity: Identity | None,
         *,
         issuers: Collection[str] = (),
+        drain: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._service = service
         self._known_identity = identity
         self._issuers = tuple(issuers)
+        self._drain = drain
         self._clock = clock
         self._lock = asyncio.Lock()
         self._changes: Mapping[type, _Work] = {
@@ -155,6 +159,8 @@ class Administration:
             return await self._create_key(request)
         if isinstance(request, ReleaseSession):
             return await self._release(request)
+        if isinstance(request, DrainService):
+            return await self._drain_service(request)
         kind = type(request)
         if kind in self._changes:
             async with self._changing():
@@ -373,6 +379,13 @@ class Administration:
             await self._store.audit.record([self._entry(request)])
         # An action that cannot be recorded is rejected here.
         await self._service.release(caller(), session_id(request.id), force=request.force)
+        return Nothing()
+
+    async def _drain_service(self, request: DrainService) -> Nothing:
+        # An action that cannot be recorded is rejected here.
+        await self._store.audit.record([self._entry(request)])
+        if not self._service.draining:  # a second SIGTERM ends work that still runs
+            self._drain()
         return Nothing()
 
     async def _activity(self, _: GetActivity) -> Activity:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -38,7 +39,9 @@ from opserve_server.core.observations import (
     Observe,
     WorkEnded,
 )
+from opserve_server.core.principal import Scope
 from opserve_server.core.service import Service
+from opserve_server.core.watches import Audience
 from opserve_server.first_start import compile_missing
 from opserve_server.guard import Guard
 from opserve_server.host_limits import within_host_limits
@@ -52,6 +55,7 @@ from opserve_server.serving import Addresses, StartFailed, bound_apis
 from opserve_server.settings import (
     SettingRefused,
     Settings,
+    changed_settings,
     device_names,
     settings_of_environment,
     where_set,
@@ -63,6 +67,7 @@ from opserve_server.store_synchronisation import (
     store_synchronisation,
     unknown_key_limits,
 )
+from opserve_server.telemetry.activity import ApiActivity
 from opserve_server.telemetry.logs import log_observation, log_to_stderr
 from opserve_server.telemetry.metrics import Metrics
 from opserve_server.tokens import Tokens
@@ -206,6 +211,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         observe=_observer(metrics, refused, traces),
     )
     metrics.watch(service, devices)
+    _add_activity(service, metrics, settings)
     metrics.count("audit_dropped", refused.count_dropped)
     async with AsyncExitStack() as stack:
         if traces is not None:
@@ -215,7 +221,12 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         identity = await stack.enter_async_context(store_sync)
         if identity is not None:
             metrics.count("store_failures", identity.failures)
-        administration = Administration(service, identity, issuers=settings.identity_issuers)
+        administration = Administration(
+            service,
+            identity,
+            issuers=settings.identity_issuers,
+            drain=partial(signal.raise_signal, signal.SIGTERM),
+        )
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is reported before any worker starts.
         binding = bound_apis(service, guard, administration, conformance, metrics, settings)
@@ -228,6 +239,18 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
             stack.enter_context(_serve_shared_memory(service, guard, shared_memory_name, settings))
         await stack.enter_async_context(apis.serving(service, settings))
         yield apis.addresses
+
+
+def _add_activity(service: Service, metrics: Metrics, settings: Settings) -> None:
+    """Adds what operators see to watches and series."""
+    activity, changed = ApiActivity(metrics), {"settings": {"changed": changed_settings(settings)}}
+
+    async def settings_item(_: Audience) -> Mapping[str, object]:
+        return changed
+
+    service.series.add_source(activity.samples)
+    service.watched.add_source("service", activity.item, scope=Scope.METRICS)
+    service.watched.add_source("service", settings_item, scope=Scope.METRICS)
 
 
 def _guard(accounts: Accounts, issuer_keys: IssuerKeys, settings: Settings) -> Guard:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -471,6 +472,36 @@ def _shown(name: str, given: object) -> object:
     secret = Settings.model_fields[name].annotation is SecretStr
     is_shown = not secret or _FILE.fullmatch(str(given))
     return given if is_shown else "its value, which may contain a password"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSetting:
+    """A setting whose value is not the default.
+
+    Attributes:
+        name: Its variable.
+        value: Its value as text, without secrets.
+        default: The default as text.
+    """
+
+    name: str
+    value: str
+    default: str
+
+
+def changed_settings(settings: "Settings") -> list[ChangedSetting]:
+    """The settings whose values are not their defaults, by name."""
+    found: list[ChangedSetting] = []
+    for name, field in sorted(Settings.model_fields.items()):
+        value, default = getattr(settings, name), field.get_default(call_default_factory=True)
+        if value != default:
+            shown = [
+                _shown(name, one.get_secret_value() if isinstance(one, SecretStr) else one)
+                for one in (value, default)
+            ]
+            texts = [one if isinstance(one, str) else json.dumps(one, default=str) for one in shown]
+            found.append(ChangedSetting(name=_variable(name), value=texts[0], default=texts[1]))
+    return found
 
 
 _FILE = re.compile(r"[\w./~-]*")

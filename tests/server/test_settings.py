@@ -24,6 +24,7 @@ from opserve_server.settings import (
     OPTIONS,
     SettingRefused,
     Settings,
+    changed_settings,
     settings_of_environment,
 )
 
@@ -32,6 +33,16 @@ def test_every_setting_is_described_with_its_default() -> None:
     for name, field in Settings.model_fields.items():
         assert field.description, name
         assert not field.is_required(), name
+
+
+def test_changed_settings_have_their_defaults_and_no_secret() -> None:
+    url = "postgresql://opserve:hunter2@db/opserve"
+    settings = Settings(devices=["ascend910"], watch_limit_s=5.0, store_url=url)  # type: ignore[arg-type]  # pydantic parses it
+    changed = {one.name: (one.value, one.default) for one in changed_settings(settings)}
+    assert changed["OPSERVE_WATCH_LIMIT_S"] == ("5.0", "600.0")
+    assert changed["OPSERVE_DEVICES"][0] == '["ascend910"]'
+    assert changed["OPSERVE_STORE_URL"][0] == "its value, which may contain a password"
+    assert "hunter2" not in str(changed)
 
 
 def test_sizes_and_times_name_their_unit() -> None:

@@ -284,3 +284,7 @@ class AsyncAdmin:
         """Returns the current activity of devices and tenants."""
         request = admin.GetActivityRequest()
         return await self._connection.call(methods.GET_ACTIVITY, request)
+
+    async def drain_service(self) -> None:
+        """Begins the end of the service, as SIGTERM does: it accepts no new work."""
+        await self._connection.call(methods.DRAIN_SERVICE, admin.DrainServiceRequest())

@@ -285,3 +285,7 @@ class Admin:
         """Returns the current activity of devices and tenants."""
         request = admin.GetActivityRequest()
         return self._connection.call(methods.GET_ACTIVITY, request)
+
+    def drain_service(self) -> None:
+        """Begins the end of the service, as SIGTERM does: it accepts no new work."""
+        self._connection.call(methods.DRAIN_SERVICE, admin.DrainServiceRequest())

@@ -100,6 +100,11 @@ GET_ACTIVITY = Method(
     admin.GetActivityRequest,
     admin.GetActivityResponse,
 )
+DRAIN_SERVICE = Method(
+    "AdminService/DrainService",
+    admin.DrainServiceRequest,
+    admin.DrainServiceResponse,
+)
 
 ADMIN_METHODS: tuple[Method[Any, Any], ...] = (
     CREATE_TENANT,
@@ -121,4 +126,5 @@ ADMIN_METHODS: tuple[Method[Any, Any], ...] = (
     LIST_SESSIONS,
     RELEASE_SESSION,
     GET_ACTIVITY,
+    DRAIN_SERVICE,
 )

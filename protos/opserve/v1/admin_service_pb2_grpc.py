@@ -121,6 +121,11 @@ class AdminServiceStub(object):
                 request_serializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityRequest.SerializeToString,
                 response_deserializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityResponse.FromString,
                 _registered_method=True)
+        self.DrainService = channel.unary_unary(
+                '/opserve.v1.AdminService/DrainService',
+                request_serializer=opserve_dot_v1_dot_admin__service__pb2.DrainServiceRequest.SerializeToString,
+                response_deserializer=opserve_dot_v1_dot_admin__service__pb2.DrainServiceResponse.FromString,
+                _registered_method=True)
         self.AddIdentity = channel.unary_unary(
                 '/opserve.v1.AdminService/AddIdentity',
                 request_serializer=opserve_dot_v1_dot_admin__service__pb2.AddIdentityRequest.SerializeToString,
@@ -261,6 +266,13 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainService(self, request, context):
+        """Begins the end of the service, as SIGTERM does: it accepts no new work, and ends when all work is complete.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AddIdentity(self, request, context):
         """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (107000) the same issuer, audience and claims are trusted already.
         """
@@ -364,6 +376,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.GetActivity,
                     request_deserializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityRequest.FromString,
                     response_serializer=opserve_dot_v1_dot_admin__service__pb2.GetActivityResponse.SerializeToString,
+            ),
+            'DrainService': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainService,
+                    request_deserializer=opserve_dot_v1_dot_admin__service__pb2.DrainServiceRequest.FromString,
+                    response_serializer=opserve_dot_v1_dot_admin__service__pb2.DrainServiceResponse.SerializeToString,
             ),
             'AddIdentity': grpc.unary_unary_rpc_method_handler(
                     servicer.AddIdentity,
@@ -820,6 +837,33 @@ class AdminService(object):
             '/opserve.v1.AdminService/GetActivity',
             opserve_dot_v1_dot_admin__service__pb2.GetActivityRequest.SerializeToString,
             opserve_dot_v1_dot_admin__service__pb2.GetActivityResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainService(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/opserve.v1.AdminService/DrainService',
+            opserve_dot_v1_dot_admin__service__pb2.DrainServiceRequest.SerializeToString,
+            opserve_dot_v1_dot_admin__service__pb2.DrainServiceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -77,6 +77,8 @@ class AdminServiceStub:
     """
     GetActivity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]
     """Returns the current activity of devices and tenants."""
+    DrainService: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.DrainServiceRequest, _admin_service_pb2.DrainServiceResponse]
+    """Begins the end of the service, as SIGTERM does: it accepts no new work, and ends when all work is complete."""
     AddIdentity: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.AddIdentityRequest, _admin_service_pb2.AddIdentityResponse]
     """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (107000) the same issuer, audience and claims are trusted already."""
     ListIdentities: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListIdentitiesRequest, _admin_service_pb2.ListIdentitiesResponse]
@@ -133,6 +135,8 @@ class AdminServiceAsyncStub(AdminServiceStub):
     """
     GetActivity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetActivityRequest, _admin_service_pb2.GetActivityResponse]  # type: ignore[assignment]
     """Returns the current activity of devices and tenants."""
+    DrainService: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.DrainServiceRequest, _admin_service_pb2.DrainServiceResponse]  # type: ignore[assignment]
+    """Begins the end of the service, as SIGTERM does: it accepts no new work, and ends when all work is complete."""
     AddIdentity: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.AddIdentityRequest, _admin_service_pb2.AddIdentityResponse]  # type: ignore[assignment]
     """Trusts tokens of a CI system. Errors: FAILED_PRECONDITION (107000) the same issuer, audience and claims are trusted already."""
     ListIdentities: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListIdentitiesRequest, _admin_service_pb2.ListIdentitiesResponse]  # type: ignore[assignment]
@@ -282,6 +286,14 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.GetActivityResponse, _abc.Awaitable[_admin_service_pb2.GetActivityResponse]]:
         """Returns the current activity of devices and tenants."""
+
+    @_abc_1.abstractmethod
+    def DrainService(
+        self,
+        request: _admin_service_pb2.DrainServiceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.DrainServiceResponse, _abc.Awaitable[_admin_service_pb2.DrainServiceResponse]]:
+        """Begins the end of the service, as SIGTERM does: it accepts no new work, and ends when all work is complete."""
 
     @_abc_1.abstractmethod
     def AddIdentity(

@@ -51,6 +51,19 @@ SERIES: Mapping[str, SeriesKind] = {
     "device_sessions": SeriesKind("Open sessions.", "device"),
     "device_used_memory_bytes": SeriesKind("Device memory of sessions.", "device"),
     "waiting_requests": SeriesKind("Session requests in the device queue.", "profile"),
+    "calls_per_s": SeriesKind("Calls by API.", "API", is_rate=True, scope=Scope.METRICS),
+    "call_p50_s": SeriesKind(
+        "Median time of the calls of each second, by API; 0 without a call.",
+        "API",
+        scope=Scope.METRICS,
+    ),
+    "call_p99_s": SeriesKind("The 99th percentile, by API.", "API", scope=Scope.METRICS),
+    "copied_bytes_per_s": SeriesKind(
+        "Bytes in from clients and out to them, by transport.",
+        "direction and transport",
+        is_rate=True,
+        scope=Scope.METRICS,
+    ),
 }
 """Every series by name. Those of scope operate are sums over all tenants."""
 

@@ -410,6 +410,23 @@ class Service:
         """The timeline of a session from list_sessions; renews no lease."""
         return timeline_of(self._sessions.find(principal, session_id))
 
+    def busy_seconds(self) -> dict[str, float]:
+        """Seconds in which a device had a call, by the name of the device."""
+        return {device.name: self._sessions.dispatcher(device).busy_s for device in self._devices}
+
+    def waits_s(self) -> dict[str, list[float]]:
+        """Seconds that each session request has waited, by the profile of a device."""
+        waits: dict[str, list[float]] = {device.profile: [] for device in self._devices}
+        now_s = asyncio.get_running_loop().time()
+        for request in self._sessions.device_queue.waiting():
+            waits[request.requirements.profile].append(now_s - request.requested_at)
+        return waits
+
+    @property
+    def open_watches(self) -> int:
+        """Open watches of the service's state."""
+        return self.watches.count
+
     def waiting_entries(self) -> dict[str, int]:
         """Entries that wait on streams, by the name of their device."""
         return {device.name: self._sessions.dispatcher(device).waiting for device in self._devices}

@@ -47,6 +47,14 @@ FAMILIES: Mapping[str, Family] = {
     "memory_free_bytes": Family("gauge", "Free device memory.", ("device",)),
     "memory_used_bytes": Family("gauge", "Device memory of sessions.", ("device",)),
     "stream_entries_waiting": Family("gauge", "Queued entries of streams.", ("device",)),
+    "device_busy_seconds": Family(
+        "counter", "Seconds in which the device had a call.", ("device",)
+    ),
+    "waiting_requests": Family("gauge", "Session requests in the device queue.", ("profile",)),
+    "longest_wait_seconds": Family(
+        "gauge", "Wait of the session request that waits longest.", ("profile",)
+    ),
+    "watches": Family("gauge", "Open watches of the service's state."),
     "worker_restarts": Family("counter", "Workers that replaced a dead one.", ("device",)),
     "tenant_use": Family("gauge", "A tenant's use of a resource.", ("tenant", "resource")),
     "tenant_limit": Family(

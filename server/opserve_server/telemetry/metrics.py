@@ -49,6 +49,10 @@ class Counts(Collector):
         """Adds to the sum of some labels."""
         self._sums[labels] += amount
 
+    def sums(self) -> Iterator[tuple[tuple[str, ...], float]]:
+        """The values of labels with their sum."""
+        yield from self._sums.items()
+
     @override
     def collect(self) -> Iterator[Metric]:
         family = counter(self._name)
@@ -73,6 +77,10 @@ class Times(Collector):
         """Adds one time to the histogram of some labels."""
         self._buckets[labels][bisect_left(SECONDS, seconds)] += 1
         self._sums[labels] += seconds
+
+    def buckets(self) -> Iterator[tuple[tuple[str, ...], Sequence[int]]]:
+        """The values of labels with their counts between two of SECONDS."""
+        yield from self._buckets.items()
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -99,17 +107,23 @@ class Worked(Protocol):
 
 
 class Metrics:
-    """The metrics of one service, in a registry of their own."""
+    """The metrics of one service, in a registry of their own.
+
+    Attributes:
+        calls: Calls by API, method and outcome.
+        call_seconds: Times of calls by API and method.
+        copied_bytes: Bytes by direction and transport.
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._calls = self._counts("calls")
-        self._call_seconds = self._times("call_seconds")
+        self.calls = self._counts("calls")
+        self.call_seconds = self._times("call_seconds")
         self._kernels = self._counts("kernels")
         self._queue_seconds = self._times("queue_seconds")
         self._kernel_seconds = self._times("kernel_seconds")
         self._copy_seconds = self._times("copy_seconds")
-        self._copied = self._counts("copied_bytes")
+        self.copied_bytes = self._counts("copied_bytes")
 
     def watch(self, service: Service, devices: Sequence[Worked]) -> None:
         """Adds the state of a service, read for each page."""
@@ -141,8 +155,8 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _count_call(self, call: Call, seconds: float) -> None:
-        self._calls.add(1, call.api, call.method, call.outcome or "HUNG_UP")
-        self._call_seconds.add(seconds, call.api, call.method)
+        self.calls.add(1, call.api, call.method, call.outcome or "HUNG_UP")
+        self.call_seconds.add(seconds, call.api, call.method)
 
     def _count_kernel(self, profile: str, entry: HistoryEntry) -> None:
         self._kernels.add(1, profile, entry.operator, entry.outcome)
@@ -158,7 +172,7 @@ class Metrics:
         if direction is not None:
             call = CALL.get()
             transport = "inline" if ended.inline or call is None else call.api
-            self._copied.add(copy.size_bytes, direction, transport)
+            self.copied_bytes.add(copy.size_bytes, direction, transport)
 
     def _counts(self, name: str) -> Counts:
         counts = Counts(name)
@@ -205,7 +219,21 @@ class _State(Collector):
             for name_of_device, value in values.items():
                 family.add_metric([name_of_device], value)
             yield family
+        yield from self._queue()
+        busy = counter("device_busy_seconds")
+        for name_of_device, seconds in self._service.busy_seconds().items():
+            busy.add_metric([name_of_device], seconds)
+        yield busy
         restarts = counter("worker_restarts")
         for device in self._devices:
             restarts.add_metric([device.name], device.restarts)
         yield restarts
+
+    def _queue(self) -> Iterator[Metric]:
+        waiting, longest = gauge("waiting_requests"), gauge("longest_wait_seconds")
+        for profile, waits_s in self._service.waits_s().items():
+            waiting.add_metric([profile], len(waits_s))
+            longest.add_metric([profile], max(waits_s, default=0.0))
+        watches = gauge("watches")
+        watches.add_metric([], self._service.open_watches)
+        yield from (waiting, longest, watches)

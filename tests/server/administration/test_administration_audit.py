@@ -188,6 +188,7 @@ CALLS: Mapping[str, Call] = {
     "ListSessions": lambda c: c.admin.list_sessions(),
     "ReleaseSession": lambda c: c.admin.release_session("00000000"),
     "GetActivity": lambda c: c.admin.get_activity(),
+    "DrainService": lambda c: c.admin.drain_service(),
 }
 
 

@@ -121,10 +121,23 @@ def test_the_state_of_devices_is_as_it_is_now() -> None:
         def waiting_entries(self) -> dict[str, int]:
             return {DEVICE.name: 7}
 
+        @override
+        def busy_seconds(self) -> dict[str, float]:
+            return {DEVICE.name: 2.5}
+
+        @override
+        def waits_s(self) -> dict[str, list[float]]:
+            return {DEVICE.profile: [3.0, 8.0, 1.0], "ascend910": []}
+
+        @property
+        @override
+        def open_watches(self) -> int:
+            return 4
+
     metrics = Metrics()
     metrics.watch(Service(), [Device()])
     found = samples(metrics.page())
-    states = {name: value for name, value in found.items() if "tenant" not in name[0]}
+    states = {name: value for name, value in found.items() if name[-1] == DEVICE.name}
     assert {name[0]: value for name, value in states.items()} == {
         "opserve_sessions": 3,
         "opserve_device_ready": 1,
@@ -132,8 +145,12 @@ def test_the_state_of_devices_is_as_it_is_now() -> None:
         "opserve_memory_used_bytes": 2**29,
         "opserve_stream_entries_waiting": 7,
         "opserve_worker_restarts_total": 2,
+        "opserve_device_busy_seconds_total": 2.5,
     }
-    assert {name[1:] for name in states} == {(DEVICE.name,)}
+    assert found["opserve_waiting_requests", DEVICE.profile] == 3
+    assert found["opserve_longest_wait_seconds", DEVICE.profile] == 8.0
+    assert found["opserve_longest_wait_seconds", "ascend910"] == 0.0
+    assert found["opserve_watches",] == 4
 
 
 def test_two_services_in_a_process_share_no_metric() -> None:

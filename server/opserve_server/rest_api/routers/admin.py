@@ -229,6 +229,14 @@ async def release_session(
     await call.run(params, Nothing)
 
 
+@router.post("/drain", name="DrainService", status_code=204)
+async def drain_service(
+    call: Call, params: Annotated[calls.DrainService, from_body(calls.DrainService)]
+) -> None:
+    """Begins the end of the service, as SIGTERM does: it accepts no new work."""
+    await call.run(params, Nothing)
+
+
 @router.get("/activity", name="GetActivity")
 async def get_activity(
     call: Call, params: Annotated[calls.GetActivity, from_query(calls.GetActivity)]
