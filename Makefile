@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures vendor docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures vendor grafana docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -249,6 +249,9 @@ report-pictures: $(READY) ## draws the pictures of the conformance report in doc
 
 vendor: $(READY) ## files of other projects that the service's pages load, by npm, with their digests
 	$(BIN)/python -m tools.vendor
+
+grafana: $(READY) ## the Grafana dashboard docs/grafana/opserve.json
+	$(BIN)/python -m tools.grafana
 
 faults-page: $(READY) ## kernels that are wrong on purpose, which must be caught; writes docs/reference/conformance-faults.md
 	PYTHONPATH=tests $(BIN)/python -m conformance.page

@@ -14,7 +14,7 @@ from tools.translations import accepted, drift, english_page, translations
 
 INDEX = Path("docs/index.md")
 KINDS = ("tutorial", "how-to", "reference", "explanation")
-UNLISTED = ("docs/decisions", "docs/ci", "docs/grafana")
+UNLISTED = ("docs/decisions", "docs/ci", "docs/grafana", "docs/prometheus")
 """Folders of docs/ that the index need not list file by file."""
 README_LINES = 100
 STILTED = re.compile(
