@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance cold faults-page conformance-faults pictures report-pictures vendor grafana docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance bench-dashboard cold faults-page conformance-faults pictures report-pictures dashboard-pictures vendor grafana docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -241,11 +241,17 @@ soak: $(READY) ## mixed traffic for 30 minutes (ARGS="--minutes 1"): failures by
 bench-conformance: $(READY) ## what conformance costs (needs Chromium); writes benchmarks/out/conformance.json
 	$(BIN)/python -m benchmarks.conformance
 
+bench-dashboard: $(READY) ## the dashboard with 1,000 sessions, and small calls beside open pages (needs Chromium)
+	$(BIN)/python -m benchmarks.dashboard $(ARGS)
+
 cold: $(BENCH_READY) ## the suite smoke where nothing is compiled or kept; writes benchmarks/out/cold.json
 	$(BENCH_BIN)/python -m benchmarks.cold
 
 report-pictures: $(READY) ## draws the pictures of the conformance report in docs/pictures (needs Chromium)
 	$(BIN)/python -m tools.report_pictures
+
+dashboard-pictures: $(READY) ## draws the pictures of the dashboard in docs/pictures (needs Chromium)
+	$(BIN)/python -m tools.dashboard_pictures
 
 vendor: $(READY) ## files of other projects that the service's pages load, by npm, with their digests
 	$(BIN)/python -m tools.vendor

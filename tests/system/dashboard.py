@@ -6,14 +6,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Literal
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, expect
 
 PAGES = ("devices", "queue", "runs", "operators", "sessions", "tenants", "service")
 WIDE: ViewportSize = {"width": 1400, "height": 900}
 NARROW: ViewportSize = {"width": 390, "height": 844}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 LIVE = "header .badge.good:has-text('Live')"
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = 120_000
+"""Ends a test that hangs; a machine with other work is slow."""
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Connect's own client for Node.js, @connectrpc/connect-node, calls each kind of RPC."""
 
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
 from opserve_client.private_service import Addresses
 from server.entry_points import every_rpc
-from system.npm import NODE, NPM
+from system.npm import NODE, NPM, run
 
 PROGRAM = Path(__file__).parent / "connect_node"
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -41,14 +40,6 @@ def write_descriptors(path: Path) -> None:
         file.CopyToProto(described)
         name_in_json(described.message_type)
     path.write_bytes(descriptors.SerializeToString())
-
-
-def run(*command: str | Path, folder: Path) -> str:
-    done = subprocess.run(
-        [f"{part}" for part in command], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_connect_node_calls_each_kind_of_rpc(service: Addresses, tmp_path: Path) -> None:

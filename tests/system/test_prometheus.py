@@ -42,7 +42,8 @@ CALL = Im2colBackward(
 
 def alerts() -> dict[str, str]:
     """The expression of every alert by its name."""
-    document = YAML(typ="safe").load((FOLDER / "alerts.yml").read_text())
+    yaml: Any = YAML(typ="safe")
+    document = yaml.load((FOLDER / "alerts.yml").read_text())
     return {rule["alert"]: rule["expr"] for group in document["groups"] for rule in group["rules"]}
 
 
@@ -165,7 +166,10 @@ def work(service: ServiceWithKeys) -> ExitStack:
         buffer = session.allocate(2**20)
         buffer.write(bytes(2**20))
         buffer.read()
-    with pytest.raises(QuotaExceeded):
+    with (
+        Client(service.addresses.grpc, api_key=service.keys["lab"]) as client,
+        pytest.raises(QuotaExceeded),
+    ):
         client.open_session().__enter__()
     return stack
 

@@ -61,7 +61,8 @@ function Grid({ run, earlier, caseId }) {
   const cases = [...now.keys()].filter((id) => (all || isNews(id)) && id.includes(text));
   const rows = cases.map((id) => ({
     id, mark: id === caseId ? "chosen" : "",
-    cells: [html`<a href="#/runs/${run.id}/${encodeURIComponent(id)}" title=${id}>${id}</a>`, ...value.map((results) => cellOf(results.get(id)))],
+    cells: [html`<a href="#/runs/${run.id}/${encodeURIComponent(id)}" title=${id}>${id}</a>`, ...value.map((results) => cellOf(results.get(id))),
+      html`<div class="why">${now.get(id).reason}</div>`],
   }));
   const title = (one) => html`<a href="#/runs/${one.id}">${one.id.slice(0, 6)}</a><br /><small>${ago(one.created_at)}</small>`;
   return html`<${Compare} run=${run} />
@@ -70,7 +71,7 @@ function Grid({ run, earlier, caseId }) {
       <div class="row"><label>Text <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} placeholder="part of a case's id" /></label>
       <label class="tick"><input type="checkbox" checked=${all} onChange=${(event) => showAll(event.target.checked)} />All cases, also those that passed as before</label>
       <b>${count(cases.length)} of ${many(now.size, "case")}</b></div>
-      ${rows.length ? html`<div class="grid-of-cases"><${Table} label="Cases by run" titles=${["Case", ...shown.map(title)]} rows=${rows} /></div>`
+      ${rows.length ? html`<div class="grid-of-cases"><${Table} label="Cases by run" titles=${["Case", ...shown.map(title), "Reason"]} rows=${rows} /></div>`
         : html`<${Empty}>${now.size ? "No case failed or changed. Choose “All cases” to see those that passed." : "No case is judged yet."}<//>`}<//>`;
 }
 

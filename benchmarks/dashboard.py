@@ -1,0 +1,150 @@
+"""make bench-dashboard: the pages with many sessions, and small calls beside open pages."""
+
+import argparse
+import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from multiprocessing import Process
+
+import httpx2
+import numpy as np
+from playwright.sync_api import Browser, Page
+
+from benchmarks.browser import browser
+from benchmarks.farm import CALL, Farm, farm
+from benchmarks.report import Goal, show_goals
+from opserve_client import Client
+
+SESSIONS, PAGES, ROUNDS, CALLS = 1000, 10, 3, 1500
+FRAMES_S = 20
+"""Seconds for which frames are measured."""
+FIRST_ROW = "document.querySelector('[aria-label=Sessions] tbody tr') !== null"
+FRAMES = """seconds => new Promise((resolve) => {
+    let last = performance.now(), worst = 0;
+    const end = last + 1000 * seconds;
+    const step = (now) => {
+        worst = Math.max(worst, now - last);
+        last = now;
+        if (now < end) requestAnimationFrame(step); else resolve(worst);
+    };
+    requestAnimationFrame(step);
+})"""
+PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+_LIMIT = str(SESSIONS + 24)
+_TIMEOUT_MS = 60_000
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    rounds = parser.parse_args().rounds
+    limits = {"sessions_limit": _LIMIT, "device_sessions_limit": _LIMIT}
+    with farm(**limits) as made:
+        ratio = np.median([calls_beside_pages(made) for _ in range(rounds)])
+        with browser() as chromium:
+            card_s = change_s(chromium, made)
+            painted_ms, rows_s, frame_ms = many_sessions(chromium, made)
+    show_goals(
+        [
+            Goal(f"first paint with {SESSIONS} sessions, ms", painted_ms, 1000, "lower"),
+            Goal(f"rows of {SESSIONS} sessions, s", rows_s, 1, "lower"),
+            Goal(f"longest frame in {FRAMES_S} s, ms", frame_ms, 100, "lower"),
+            Goal(f"p99 of small calls beside {PAGES} pages / none", float(ratio), 1.1, "lower"),
+            Goal("a card after a worker's death, s", card_s, 2, "lower"),
+        ]
+    )
+
+
+def many_sessions(chromium: Browser, made: Farm) -> tuple[float, float, float]:
+    """Milliseconds to the first paint, seconds to the first row, and the longest frame in ms."""
+    with made.client("robotics") as client, ExitStack() as stack:
+        for _ in range(SESSIONS):
+            stack.enter_context(client.open_session("ascend910b"))
+        with opened(chromium, made, "robotics") as page:
+            begun_s = time.perf_counter()
+            page.goto(f"{made.addresses.rest}/dashboard/#/sessions")
+            page.wait_for_function(FIRST_ROW)
+            rows_s = time.perf_counter() - begun_s
+            return page.evaluate(PAINTED), rows_s, page.evaluate(FRAMES, FRAMES_S)
+
+
+def change_s(chromium: Browser, made: Farm) -> float:
+    """Seconds from the death of a worker until its card shows it or its replacement."""
+    with opened(chromium, made, "vision") as page:
+        page.goto(f"{made.addresses.rest}/dashboard/#/devices")
+        page.wait_for_selector("article.card")
+        before = page.locator(".cards").inner_text()
+        assert "Not ready" not in before
+        begun_s = time.perf_counter()
+        made.kill_worker()
+        page.wait_for_function(
+            "document.querySelector('.card.bad') !== null || "
+            "[...document.querySelectorAll('.card dd')].some((one) => one.textContent === '1')"
+        )
+        return time.perf_counter() - begun_s
+
+
+def calls_beside_pages(made: Farm) -> float:
+    """The p99 of small calls beside pages, by that without pages."""
+    alone_s = p99_s(made)
+    with open_pages(made):
+        return p99_s(made) / alone_s
+
+
+def p99_s(made: Farm) -> float:
+    """The 99th percentile of small calls, seconds."""
+    times_s: list[float] = []
+    with (
+        Client(made.addresses.grpc, api_key=made.keys["vision"]) as client,
+        client.open_session("ascend910b") as session,
+    ):
+        session.run(CALL)
+        for _ in range(CALLS):
+            begun_s = time.perf_counter()
+            session.default_stream.query()
+            times_s.append(time.perf_counter() - begun_s)
+    return float(np.percentile(times_s, 99))
+
+
+@contextmanager
+def open_pages(made: Farm) -> Generator[None]:
+    """The calls of open pages from another process, without the drawing of a browser."""
+    process = Process(target=_read_pages, args=(made.addresses.rest, made.keys["vision"]))
+    process.start()
+    yield
+    process.terminate()
+    process.join()
+
+
+def _read_pages(rest: str, key: str) -> None:
+    with ThreadPoolExecutor(PAGES) as threads:
+        for _ in range(PAGES):
+            threads.submit(_read_page, rest, key)
+
+
+def _read_page(rest: str, key: str) -> None:
+    """Reads a watch, and the series of the first page after each event."""
+    headers = {"Authorization": f"Bearer {key}"}
+    query = {"name": "device_busy_share,device_calls_per_s", "last_s": "600"}
+    with (
+        httpx2.Client(base_url=rest, headers=headers, timeout=30) as client,
+        client.stream("GET", "/v1/watch") as watching,
+    ):
+        for _ in watching.iter_raw():
+            client.get("/v1/series", params=query)
+
+
+@contextmanager
+def opened(chromium: Browser, made: Farm, tenant: str) -> Generator[Page]:
+    """An empty page with the key of a tenant."""
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.set_default_timeout(_TIMEOUT_MS)
+        page.add_init_script(f"sessionStorage.setItem('opserve.key', '{made.keys[tenant]}')")
+        yield page
+
+
+if __name__ == "__main__":
+    main()
