@@ -52,6 +52,8 @@ UNITS = {
     "log_format": "name",
     "store_url": "URL",
     "identity_issuers": "JSON list",
+    "farm_name": "name",
+    "farm_host": "name",
     "devices": "JSON list",
     "device_tags": "JSON object",
     "expected_values_folder": "folder",

@@ -179,11 +179,22 @@ def devices(
         show_json([asdict(device) for device in found])
         return
     table = Table(box=None, padding=(0, 1), collapse_padding=True)
-    for column in ("device", "profile", "ready", "sessions", "free / memory\nMiB", "operators"):
+    in_farm = any(device.host for device in found)
+    hosts = ["host"] if in_farm else []
+    for column in (
+        *hosts,
+        "device",
+        "profile",
+        "ready",
+        "sessions",
+        "free / memory\nMiB",
+        "operators",
+    ):
         table.add_column(column, no_wrap=True)
     for device in found:
         free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20
         table.add_row(
+            *([device.host] if in_farm else []),
             device.name,
             device.profile,
             "yes" if device.ready else "no",

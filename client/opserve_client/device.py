@@ -26,6 +26,7 @@ class Device:
         exclusive: Whether one session excludes all others.
         kernel_variant: Kernel variant that fixes the bytes of its results; empty on `reference`
             and on services that do not report one.
+        host: Name of its service in a farm; empty outside a farm.
     """
 
     name: str
@@ -39,13 +40,15 @@ class Device:
     tags: tuple[str, ...]
     exclusive: bool
     kernel_variant: str = ""
+    host: str = ""
 
     @override
     def __repr__(self) -> str:
         state = f"{'ready' if self.ready else 'not ready'}, sessions: {self.sessions}"
         memory = f"{self.free_memory_bytes // _MIB} of {self.memory_bytes // _MIB} MiB free"
         exclusive = ", exclusive" if self.exclusive else ""
-        return f"<Device {self.name} ({self.profile}): {state}, {memory}{exclusive}>"
+        host = f" of {self.host}" if self.host else ""
+        return f"<Device {self.name}{host} ({self.profile}): {state}, {memory}{exclusive}>"
 
 
 def device_of(message: session_pb2.Device) -> Device:
@@ -62,4 +65,5 @@ def device_of(message: session_pb2.Device) -> Device:
         tags=tuple(message.tags),
         exclusive=message.exclusive,
         kernel_variant=message.kernel_variant,
+        host=message.host,
     )

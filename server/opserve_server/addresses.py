@@ -21,6 +21,20 @@ def host_and_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def reached(address: str, scheme: str, *, host: str) -> str:
+    """The URL of a bound address, by another host name unless that is empty.
+
+    Args:
+        address: host:port, with or without a scheme.
+        scheme: The scheme where it has none.
+        host: Host name; empty means that of the address.
+    """
+    given, separator, authority = address.rpartition("://")
+    bound, _, port = authority.rpartition(":")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{given if separator else scheme}://{shown or bound}:{port}"
+
+
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach an address."""
     host, _ = host_and_port(address)

@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from opserve_kernels.registry import kernels_of, kernels_of_all
 from opserve_kernels.status import ExitStatus
+from opserve_server.addresses import reached
 from opserve_server.administration import Administration
 from opserve_server.allocator import freeze_loaded_objects, keep_freed_memory
 from opserve_server.conformance.calls import SCOPE as CONFORMANCE_SCOPE
@@ -30,6 +31,8 @@ from opserve_server.conformance.watched_runs import WatchedRuns
 from opserve_server.conformance.workers import ConformanceWorkers
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.audit import RefusedCalls
+from opserve_server.core.errors import StoreUnavailable
+from opserve_server.core.farm import SINGLE
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import (
     CallBegan,
@@ -83,6 +86,7 @@ SWITCH_INTERVAL_S = 0.0005
 loop; with Python's default of 5 ms other calls were delayed noticeably."""
 
 if TYPE_CHECKING:
+    from opserve_server.farm import Membership
     from opserve_server.telemetry.traces import Traces
 
 log = logging.getLogger(__name__)
@@ -202,6 +206,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
     metrics, traces = Metrics(), _traces()
     issuer_keys = _issuer_keys(settings)
     guard = _guard(accounts, issuer_keys, settings)
+    membership = _membership(settings)
     refused = RefusedCalls(limit=settings.audit_queue_limit, clock=time.time)
     service = Service(
         devices,
@@ -209,6 +214,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         shared_memory=shared_memory_name,
         accounts=accounts,
         observe=_observer(metrics, refused, traces),
+        farm=membership or SINGLE,
     )
     metrics.watch(service, devices)
     _add_activity(service, metrics, settings)
@@ -237,6 +243,10 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         stack.push_async_callback(_stop_service, service)
         if shared_memory_name:
             stack.enter_context(_serve_shared_memory(service, guard, shared_memory_name, settings))
+        if membership is not None:
+            assert identity is not None, "settings of a farm have a store"
+            joining = _joined(membership, identity, service, apis.addresses, settings)
+            await stack.enter_async_context(joining)
         await stack.enter_async_context(apis.serving(service, settings))
         yield apis.addresses
 
@@ -251,6 +261,44 @@ def _add_activity(service: Service, metrics: Metrics, settings: Settings) -> Non
     service.series.add_source(activity.samples)
     service.watched.add_source("service", activity.item, scope=Scope.METRICS)
     service.watched.add_source("service", settings_item, scope=Scope.METRICS)
+
+
+def _membership(settings: Settings) -> "Membership | None":
+    """The farm of the service; outside a farm nothing of it is imported."""
+    if not settings.farm_name:
+        return None
+    from opserve_server.farm import Membership  # noqa: PLC0415
+
+    return Membership(settings.farm_name, lease_s=settings.farm_lease_s)
+
+
+@asynccontextmanager
+async def _joined(
+    membership: "Membership",
+    identity: Identity,
+    service: Service,
+    addresses: Addresses,
+    settings: Settings,
+) -> AsyncGenerator[None]:
+    """Keeps the service in the directory of its farm until the block ends, after its drain."""
+    from opserve_server.farm import joined  # noqa: PLC0415
+    from opserve_server.store.services import Services  # noqa: PLC0415
+
+    services = Services(identity.store.database)
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(
+                joined(
+                    membership,
+                    services,
+                    service,
+                    grpc_address=reached(addresses.grpc, "grpc", host=settings.farm_host),
+                    http_address=reached(addresses.rest, "http", host=settings.farm_host),
+                )
+            )
+        except StoreUnavailable as error:
+            raise StartFailed(f"{error.message}; see the log") from error
+        yield
 
 
 def _guard(accounts: Accounts, issuer_keys: IssuerKeys, settings: Settings) -> Guard:

@@ -24,7 +24,7 @@ from opserve_kernels.profiles import DEFAULT_PROFILE, PROFILES, profile_named
 from opserve_kernels.user_input import bytes_of, choices, similar_name
 from opserve_server.addresses import check_issuer, host_and_port, is_loopback
 from opserve_server.allowed_values import allowed
-from opserve_server.store.location import default_url, location_of
+from opserve_server.store.location import File, default_url, location_of
 
 _KIB = 1024
 _MIB = 1024 * _KIB
@@ -46,6 +46,8 @@ OPTIONS = {
 """Settings that are also options of `opserve serve`."""
 CLIENT_VARIABLES = ("OPSERVE_ADDRESS", "OPSERVE_ALLOW_PLAINTEXT", "OPSERVE_API_KEY", "OPSERVE_CA")
 """Variables of the client, which a service may find in its environment."""
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  # they are recognised, not bound
+"""Addresses that a server binds and no client calls."""
 _TYPO = 0.8
 """Least similarity of a variable to a setting that makes it a misspelt one. Others are left alone:
 a cluster sets OPSERVE_SERVICE_HOST, and tools have variables of their own."""
@@ -176,6 +178,16 @@ class Settings(BaseSettings):
     """Open connections to the store at once."""
     store_timeout_s: Seconds = 5.0
     """Longest wait for the store: for a connection, a lock or a statement, seconds."""
+
+    farm_name: Annotated[str, Field(pattern=r"^([a-z0-9-]{1,32})?$")] = ""
+    """Name of this service in a farm: services that share one store on PostgreSQL and move clients
+    to a device of any of them. 1 to 32 of a-z, 0-9 and -. Empty: a service of its own."""
+    farm_host: str = ""
+    """Host name under which clients and the other services of a farm reach both addresses; by
+    default the host of the address."""
+    farm_lease_s: Annotated[float, Field(ge=1, le=600)] = 10.0
+    """Time without a renewal after which a service disappears from the farm, seconds. It renews
+    five times in that time, at least every 2 s."""
 
     devices: Annotated[list[Annotated[str, AfterValidator(_a_profile)]], Field(min_length=1)] = (
         list(PROFILES)
@@ -372,6 +384,25 @@ class Settings(BaseSettings):
         for name in self.device_tags:
             if name not in names:
                 raise ValueError(rejection("device_tags", given=name, allowed=", ".join(names)))
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_in_a_farm(self) -> Self:
+        if not self.farm_name:
+            return self
+        url = self.store_url.get_secret_value()
+        if not url or isinstance(location_of(url), File):
+            raise ValueError(
+                "farm_name needs a store that services on several machines share: set "
+                f"{PREFIX}STORE_URL to postgresql://user:password@host/database."
+            )
+        for name in ("grpc_address", "rest_address"):
+            host, _ = host_and_port(getattr(self, name))
+            if not self.farm_host and host in _WILDCARDS:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}, which clients cannot call: set "
+                    f"{PREFIX}FARM_HOST to the name of this machine."
+                )
         return self
 
     @model_validator(mode="after")

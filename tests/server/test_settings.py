@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import typer
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 import opserve_server.settings
 from opserve_client.access import VARIABLES
 from opserve_client.cli import app as command_line
 from opserve_kernels.cases.cache import cache_folder
 from opserve_kernels.profiles import PROFILES
-from opserve_server.addresses import host_and_port, is_loopback
+from opserve_server.addresses import host_and_port, is_loopback, reached
 from opserve_server.app import core_limits, new_devices
 from opserve_server.core.limits import Limits
 from opserve_server.settings import (
@@ -27,6 +27,8 @@ from opserve_server.settings import (
     changed_settings,
     settings_of_environment,
 )
+
+SERVER = SecretStr("postgresql://u@h/d")
 
 
 def test_every_setting_is_described_with_its_default() -> None:
@@ -305,3 +307,48 @@ def test_a_size_may_have_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
         SettingRefused, match="256Mbit; it accepts a whole number of bytes, such as"
     ):
         settings_of_environment()
+
+
+@pytest.mark.parametrize("url", ["", "sqlite:///farm.db"])
+def test_a_farm_needs_a_store_on_postgresql(url: str) -> None:
+    with pytest.raises(ValidationError, match="farm_name needs a store that services on several"):
+        Settings(farm_name="a", store_url=SecretStr(url), no_keys=True)
+    Settings(farm_name="", store_url=SecretStr(url), no_keys=True)
+
+
+def test_a_farm_needs_a_host_that_clients_can_call() -> None:
+    def of_host(host: str) -> Settings:
+        return Settings(
+            farm_name="a",
+            farm_host=host,
+            store_url=SERVER,
+            grpc_address="0.0.0.0:1",
+            allow_plaintext=True,
+        )
+
+    with pytest.raises(
+        ValidationError, match=r"grpc_address is 0\.0\.0\.0:1, which clients cannot"
+    ):
+        of_host("")
+    assert of_host("rack-1").farm_host == "rack-1"
+
+
+@pytest.mark.parametrize("name", ["A", "a_b", "a" * 33, "a.b"])
+def test_names_of_services_are_short_and_plain(name: str) -> None:
+    with pytest.raises(ValidationError, match="farm_name"):
+        Settings(farm_name=name, store_url=SERVER)
+
+
+@pytest.mark.parametrize(
+    ("address", "scheme", "host", "expected"),
+    [
+        ("127.0.0.1:5", "grpc", "", "grpc://127.0.0.1:5"),
+        ("[::1]:5", "grpc", "", "grpc://[::1]:5"),
+        ("grpcs://0.0.0.0:5", "grpc", "rack", "grpcs://rack:5"),
+        ("https://0.0.0.0:5", "http", "fd00::1", "https://[fd00::1]:5"),
+    ],
+)
+def test_addresses_of_a_farm_have_the_host_that_clients_reach(
+    address: str, scheme: str, host: str, expected: str
+) -> None:
+    assert reached(address, scheme, host=host) == expected

@@ -128,7 +128,7 @@ class AsyncClient:
         await self.close()
 
     async def list_devices(self) -> list[Device]:
-        """Returns the devices of the service, with their memory in bytes and their sessions."""
+        """Returns the devices of the service and of its farm, with their memory and sessions."""
         listed = await self._connection.call(LIST_DEVICES, ListDevicesRequest())
         return [device_of(device) for device in listed.devices]
 

@@ -99,6 +99,7 @@ class Device(_message.Message):
     TAGS_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_FIELD_NUMBER: _builtins.int
     KERNEL_VARIANT_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name within this service: "ascend910b-0"."""
     profile: _builtins.str
@@ -116,6 +117,8 @@ class Device(_message.Message):
     """Kernel variant that fixes the bytes of its results ("fma16"): docs/reference/numerics.md. Empty on `reference`,
     whose results are the same on any computer.
     """
+    host: _builtins.str
+    """Name of its service in the farm; empty outside a farm. Device names are unique within one host."""
     @_builtins.property
     def operators(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Supported operators by the vendor's names: "aclnnConvolutionBackward"."""
@@ -138,10 +141,11 @@ class Device(_message.Message):
         tags: _abc.Iterable[_builtins.str] | None = ...,
         exclusive: _builtins.bool = ...,
         kernel_variant: _builtins.str = ...,
+        host: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "free_memory_bytes", b"free_memory_bytes", "kernel_variant", b"kernel_variant", "memory_bytes", b"memory_bytes", "name", b"name", "operators", b"operators", "products", b"products", "profile", b"profile", "ready", b"ready", "sessions", b"sessions", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "free_memory_bytes", b"free_memory_bytes", "host", b"host", "kernel_variant", b"kernel_variant", "memory_bytes", b"memory_bytes", "name", b"name", "operators", b"operators", "products", b"products", "profile", b"profile", "ready", b"ready", "sessions", b"sessions", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

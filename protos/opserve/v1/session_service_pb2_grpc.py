@@ -90,7 +90,7 @@ class SessionServiceServicer(object):
     """
 
     def ListDevices(self, request, context):
-        """Lists the devices of this service.
+        """Lists the devices of this service, then those of the other services of its farm, as each reported them last.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

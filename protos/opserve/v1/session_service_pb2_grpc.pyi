@@ -39,7 +39,7 @@ class SessionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
     ListDevices: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListDevicesRequest, _session_service_pb2.ListDevicesResponse]
-    """Lists the devices of this service."""
+    """Lists the devices of this service, then those of the other services of its farm, as each reported them last."""
     OpenSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]
     """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
     request waits for wait_s.
@@ -75,7 +75,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListDevices: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListDevicesRequest, _session_service_pb2.ListDevicesResponse]  # type: ignore[assignment]
-    """Lists the devices of this service."""
+    """Lists the devices of this service, then those of the other services of its farm, as each reported them last."""
     OpenSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]  # type: ignore[assignment]
     """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
     request waits for wait_s.
@@ -114,7 +114,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.ListDevicesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ListDevicesResponse, _abc.Awaitable[_session_service_pb2.ListDevicesResponse]]:
-        """Lists the devices of this service."""
+        """Lists the devices of this service, then those of the other services of its farm, as each reported them last."""
 
     @_abc_1.abstractmethod
     def OpenSession(

@@ -58,6 +58,7 @@ __all__ = [
     "Unavailable",
     "WaitTimedOut",
     "WrongState",
+    "cut_off",
     "no_credentials",
     "service_drains",
     "service_ends",
@@ -362,6 +363,18 @@ def service_drains(parameter: str) -> Unavailable:
         "The service drains and accepts no new work: retry later, or use another service.",
         parameter=parameter,
         given="new work",
+        allowed="another service, or a later try",
+    )
+
+
+def cut_off() -> Unavailable:
+    """Rejects a new session while the service has no lease in its farm (507901)."""
+    return Unavailable(
+        Status.ACL_ERROR_RT_SOCKET_CLOSE,
+        "This service has lost the store of its farm and opens no session: retry later, or use "
+        "another service of the farm.",
+        parameter="session",
+        given="a new session",
         allowed="another service, or a later try",
     )
 

@@ -22,6 +22,7 @@ class DeviceInfo:
         tags: Labels that the administrator of the service gave it; a session can require them.
         exclusive: Whether one session has it exclusively.
         kernel_variant: Kernel variant that fixes the bytes of its results; empty on `reference`.
+        host: Name of its service in the farm; empty outside a farm.
     """
 
     name: str
@@ -35,6 +36,7 @@ class DeviceInfo:
     tags: tuple[str, ...] = ()
     exclusive: bool = False
     kernel_variant: str = ""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from opserve_server.core.errors import (
     Unauthenticated,
     service_drains,
 )
+from opserve_server.core.farm import SINGLE, DeviceRecord, Farm
 from opserve_server.core.history import News, NoNews
 from opserve_server.core.info import (
     DeviceInfo,
@@ -80,6 +81,7 @@ class Service:
         accounts: Accounts of the tenants; by default that of LOCAL alone.
         shared_memory: Name of the socket where clients on this host map memory; empty without one.
         observe: Observer of the core and both APIs.
+        farm: Farm of the service.
         new_session_name: Returns names that cannot be guessed.
 
     Attributes:
@@ -90,7 +92,7 @@ class Service:
         watches: Open watches of the service's state.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each by its name
         self,
         devices: Sequence[Device],
         *,
@@ -98,11 +100,13 @@ class Service:
         accounts: Accounts | None = None,
         shared_memory: str = "",
         observe: Observe = ignore,
+        farm: Farm = SINGLE,
         new_session_name: Callable[[], str] = random_name,
     ) -> None:
         self._shared_memory = shared_memory
         self._devices = devices
         self._limits = limits
+        self._farm = farm
         self.observe = observe
         self.accounts = accounts or Accounts()
         self.uploads = Uploads(limits.uploads_bytes_limit)
@@ -111,6 +115,7 @@ class Service:
             limits=limits,
             accounts=self.accounts,
             observe=observe,
+            farm=farm,
             new_name=new_session_name,
         )
         self.series = Series()
@@ -133,6 +138,22 @@ class Service:
         """The devices of this service."""
         del principal  # every tenant may see every device
         return [self._describe(device) for device in self._devices]
+
+    def list_farm(self, principal: Principal) -> list[DeviceInfo]:
+        """The devices of this service, then those of the other live services of its farm."""
+        others = (device.info for service in self._farm.others for device in service.devices)
+        return [*self.list_devices(principal), *others]
+
+    def device_records(self) -> list[DeviceRecord]:
+        """The devices of this service, with the sessions that each can take."""
+        return [
+            DeviceRecord(
+                info=self._describe(device),
+                room=self._sessions.room(device, exclusive=False),
+                exclusive_room=self._sessions.room(device, exclusive=True) > 0,
+            )
+            for device in self._devices
+        ]
 
     def usage(self, principal: Principal) -> Usage:
         """Current use and limits of the caller's tenant."""
@@ -524,6 +545,7 @@ class Service:
             tags=tuple(sorted(device.tags)),
             exclusive=self._sessions.is_exclusive(device),
             kernel_variant=variant_on(profile),
+            host=self._farm.name,
         )
 
 

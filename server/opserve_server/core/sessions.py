@@ -18,9 +18,11 @@ from opserve_server.core.errors import (
     QuotaExceeded,
     Unauthenticated,
     WrongState,
+    cut_off,
     service_drains,
     session_not_found,
 )
+from opserve_server.core.farm import Farm
 from opserve_server.core.info import SessionInfo, WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import LOGGED_CHARACTERS, Observe, concerns_session
@@ -48,6 +50,7 @@ class Sessions:
         limits: Bounds.
         accounts: Accounts of the tenants.
         observe: Observer of calls, work and copies.
+        farm: Farm of the service.
         new_name: Returns names that cannot be guessed.
 
     Attributes:
@@ -62,6 +65,7 @@ class Sessions:
         limits: Limits,
         accounts: Accounts,
         observe: Observe,
+        farm: Farm,
         new_name: Callable[[], str] = random_name,
     ) -> None:
         self._devices = devices
@@ -69,6 +73,7 @@ class Sessions:
         self._limits = limits
         self._accounts = accounts
         self._observe = observe
+        self._farm = farm
         self._new_name = new_name
         self._sessions: dict[str, Session] = {}
         # Counted at each change: opening one session must not cost a scan of all others.
@@ -93,6 +98,16 @@ class Sessions:
     def count(self, device: Device) -> int:
         """Sessions on a device."""
         return self._counts[device.name]
+
+    def room(self, device: Device, *, exclusive: bool) -> int:
+        """Further sessions that a device can take."""
+        if self.draining or not device.ready or device.name in self._exclusive:
+            return 0
+        count, limits = self._counts[device.name], self._limits
+        if exclusive and count:
+            return 0
+        left = limits.sessions_limit - len(self._sessions)
+        return max(min(limits.device_sessions_limit - count, left), 0)
 
     def is_exclusive(self, device: Device) -> bool:
         """Whether one session has a device exclusively."""
@@ -123,10 +138,12 @@ class Sessions:
                 out of bounds.
             QuotaExceeded: 207005 or 207008, of this tenant; requests do not wait for a quota.
             Unauthenticated: 207006, the tenant is deleted or disabled.
-            Unavailable: 507901, the service drains.
+            Unavailable: 507901, the service drains, or its lease in the farm has ended.
         """
         if self.draining:
             raise service_drains("session")
+        if not self._farm.accepts:
+            raise cut_off()
         account = self._accounts.of(principal.tenant)
         requirements = requirements_of(
             request,

@@ -54,7 +54,7 @@ class SessionServicer(SessionServiceServicer):
     async def ListDevices(
         self, request: session_pb.ListDevicesRequest, context: Context
     ) -> session_pb.ListDevicesResponse:
-        devices = self.service.list_devices(caller())
+        devices = self.service.list_farm(caller())
         listed = [device_of(device) for device in devices]
         return session_pb.ListDevicesResponse(devices=listed, version=VERSION)
 

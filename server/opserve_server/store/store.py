@@ -43,6 +43,9 @@ class Store:
     """Tables of the store.
 
     A method for an administrator's change takes its audit entry: both are written, or neither.
+
+    Attributes:
+        database: Transactions on further tables, of a farm.
     """
 
     tenants: Tenants
@@ -52,8 +55,8 @@ class Store:
     usage: Ledger
     audit: AuditLog
     runs: Runs
+    database: Database
     _location: File | Server
-    _database: Database
     _revision: tuple[int, Directory] = (-1, KEYLESS)
 
     async def directory(self) -> Directory:
@@ -61,7 +64,7 @@ class Store:
 
         Until one of them changes it is the same snapshot, whose keys may have been used later.
         """
-        async with self._database.read() as connection:
+        async with self.database.read() as connection:
             number = (await connection.execute(select(CHANGES.c.number))).scalar_one()
             known, directory = self._revision
             if number == known:
@@ -130,8 +133,8 @@ async def open_store(
             Ledger(database),
             AuditLog(database),
             Runs(database),
-            location,
             database,
+            location,
         )
     finally:
         await engine.dispose()

@@ -178,3 +178,20 @@ CONFORMANCE_BASELINES = Table(
     Column("run", Text, ForeignKey(CONFORMANCE_RUNS.c.id), nullable=False, index=True),
     Column("set_at", Double, nullable=False),
 )
+
+# Services of a farm, on PostgreSQL alone. A row stays after its service ends: its epoch only grows.
+SERVICES = Table(
+    "services",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("instance", Text, nullable=False),
+    Column("grpc_address", Text, nullable=False),
+    Column("http_address", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("contract", Text, nullable=False),
+    Column("kernel_variant", Text, nullable=False),
+    Column("drains", Boolean, nullable=False),
+    Column("devices", Text, nullable=False),  # in JSON
+    Column("lease_until", Double, nullable=False),  # by the clock of the database
+)

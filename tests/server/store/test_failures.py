@@ -59,7 +59,7 @@ async def test_a_connection_is_waited_for_so_long(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with hasty_store(url) as store:
-        async with store._database.read():
+        async with store.database.read():
             with pytest.raises(StoreUnavailable) as caught:
                 await store.tenants.all()
         check_message(caught.value, caplog)
@@ -152,7 +152,7 @@ async def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_needs_its_tenant_in_the_tables_too(store: Store) -> None:
-    async with store._database.append() as connection:
+    async with store.database.append() as connection:
         orphan = "INSERT INTO certificates VALUES ('CN=x', 'nobody', 'x', '')"
         with pytest.raises(IntegrityError, match=r"(?i)foreign key"):
             await connection.exec_driver_sql(orphan)

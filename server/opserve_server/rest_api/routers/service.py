@@ -53,8 +53,8 @@ class Devices:
 
 @router.get("/v1/devices", name="listDevices")
 async def list_devices(service: Core, principal: Caller) -> Devices:
-    """Lists the devices of this service."""
-    return Devices(devices=service.list_devices(principal))
+    """Lists the devices of this service, and of the others of its farm."""
+    return Devices(devices=service.list_farm(principal))
 
 
 @router.get("/v1/usage", name="getUsage")

@@ -1,0 +1,187 @@
+"""Services of a farm: their leases, what they list, and what they open without the store."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+import pytest
+from typing_extensions import override
+
+from opserve_server.core.errors import Unavailable
+from opserve_server.core.principal import LOCAL
+from opserve_server.core.service import Service
+from opserve_server.farm import Membership
+from opserve_server.store.database import Database
+from opserve_server.store.services import ServiceRow, Services
+from opserve_server.store.store import open_store
+from server.core.fakes import LIMITS, FakeDevice
+from server.store.conftest import TIMEOUT_S
+from server.store.farm_services import end_lease, row
+
+pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+LEASE_S = 600.0
+
+
+@dataclass
+class Clock:
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Member:
+    """A service of a farm, whose renewals the test makes."""
+
+    def __init__(self, services: Services, name: str, clock: Clock) -> None:
+        self.services = services
+        self.membership = Membership(name, lease_s=LEASE_S, clock=clock)
+        self.device = FakeDevice(tags=frozenset({"lab"}))
+        self.service = Service([self.device], limits=LIMITS, farm=self.membership)
+
+    async def begin(self) -> None:
+        name = self.membership.name
+        await self.membership.begin(
+            self.services,
+            self.service,
+            grpc_address=f"grpc://{name}:1",
+            http_address=f"http://{name}:2",
+        )
+
+    async def renew(self) -> None:
+        await self.membership.renew(self.services, self.service)
+
+    async def stop(self) -> None:
+        await self.service.stop()
+        self.device.slabs.close()
+
+
+@dataclass
+class TwoMembers:
+    a: Member
+    b: Member
+    clock: Clock
+    services: Services
+    database: Database
+
+
+@pytest.fixture
+async def farm(migrated: str) -> AsyncIterator[TwoMembers]:
+    clock = Clock()
+    async with open_store(migrated, timeout_s=TIMEOUT_S, connections_limit=4) as store:
+        services = Services(store.database)
+        members = TwoMembers(
+            Member(services, "a", clock),
+            Member(services, "b", clock),
+            clock,
+            services,
+            store.database,
+        )
+        await members.a.begin()
+        await members.b.begin()
+        await members.a.renew()
+        yield members
+        for member in (members.a, members.b):
+            await member.stop()
+
+
+async def test_the_devices_of_the_farm_are_listed_own_ones_first(farm: TwoMembers) -> None:
+    await farm.b.service.open_session(LOCAL)
+    await farm.b.renew()
+    await farm.a.renew()
+    own, other = farm.a.service.list_farm(LOCAL)
+    assert (own.host, own.sessions) == ("a", 0)
+    assert other == farm.b.service.list_devices(LOCAL)[0]
+    assert (other.host, other.sessions, other.tags) == ("b", 1, ("lab",))
+    assert farm.a.service.list_devices(LOCAL) == [own]
+
+
+async def test_room_of_a_device_is_that_of_its_service(farm: TwoMembers) -> None:
+    (room,) = farm.a.service.device_records()
+    assert (room.room, room.exclusive_room) == (LIMITS.device_sessions_limit, True)
+    await farm.a.service.open_session(LOCAL)
+    (room,) = farm.a.service.device_records()
+    assert (room.room, room.exclusive_room) == (LIMITS.device_sessions_limit - 1, False)
+    farm.a.device.ready = False
+    (room,) = farm.a.service.device_records()
+    assert (room.room, room.exclusive_room) == (0, False)
+
+
+async def test_a_device_of_a_later_version_is_listed(farm: TwoMembers) -> None:
+    later = json.loads((await farm.services.live())[1].devices)[0]
+    later |= {"profile": "ascend999", "a_new_member": 1}
+    await farm.services.register(row("c", devices=json.dumps([later])), lease_s=LEASE_S)
+    await farm.a.renew()
+    found = farm.a.service.list_farm(LOCAL)[-1]
+    assert (found.host, found.profile, found.operators) == ("c", "ascend999", ())
+
+
+async def test_no_session_is_opened_after_the_lease_and_open_ones_go_on(farm: TwoMembers) -> None:
+    opened = await farm.a.service.open_session(LOCAL)
+    farm.clock.now_s += LEASE_S
+    with pytest.raises(Unavailable, match="has lost the store of its farm") as refusal:
+        await farm.a.service.open_session(LOCAL)
+    assert refusal.value.status == 507901
+    assert farm.a.service.get_session(LOCAL, opened.session).session == opened.session
+    await farm.a.renew()
+    await farm.a.service.open_session(LOCAL)
+
+
+class Slow(Services):
+    """A store whose answer takes longer than the lease."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        super().__init__(database)
+        self._clock = clock
+
+    @override
+    async def renew(self, row: ServiceRow, *, epoch: int, lease_s: float) -> list[ServiceRow]:
+        found = await super().renew(row, epoch=epoch, lease_s=lease_s)
+        self._clock.now_s += LEASE_S + 1
+        return list(found or ())
+
+
+async def test_a_lease_counts_from_the_start_of_its_renewal(farm: TwoMembers) -> None:
+    slow = Slow(farm.database, farm.clock)
+    await farm.a.membership.renew(slow, farm.a.service)
+    assert not farm.a.membership.accepts
+
+
+async def test_a_service_whose_lease_ended_in_the_store_registers_again(
+    farm: TwoMembers, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    epoch = farm.a.membership.epoch
+    await end_lease(url, "a")
+    await farm.b.renew()
+    assert [one.name for one in farm.b.membership.others] == []
+    with caplog.at_level(logging.WARNING):
+        await farm.a.renew()
+    assert "the lease of a had ended" in caplog.text
+    assert farm.a.membership.epoch == epoch + 1
+    assert [one.name for one in farm.a.membership.others] == ["b"]
+
+
+async def test_the_last_started_process_of_a_name_wins_and_the_other_drains(
+    farm: TwoMembers, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    second = Member(farm.services, "a", farm.clock)
+    await second.begin()
+    await farm.a.renew()
+    assert farm.a.membership.superseded
+    with caplog.at_level(logging.ERROR):
+        await farm.a.membership.keep(farm.services, farm.a.service)
+    assert "another process has registered as a" in caplog.text
+    assert farm.a.service.draining
+    await end_lease(url, "a")  # nor does it come back when the second one's lease ends
+    await farm.a.renew()
+    assert not farm.a.membership.accepts
+    assert await farm.services.live() == [replace((await farm.services.live())[0], name="b")]
+    await second.stop()
+
+
+async def test_a_service_that_ends_leaves_the_directory(farm: TwoMembers) -> None:
+    await farm.a.membership.end(farm.services)
+    await farm.b.renew()
+    assert farm.b.membership.others == []
+    assert not farm.a.membership.accepts
