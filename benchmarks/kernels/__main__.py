@@ -46,7 +46,8 @@ def main() -> None:
         _choices(options.seed, rounds)
         return
     if options.growth:
-        families = track(grow(processor(), peak_operations(), rounds), "families", len(FAMILIES))
+        found = grow(processor(), peak_operations(), rounds, theirs=peer.gradients_peer)
+        families = track(found, "families", len(FAMILIES))
         print(f"written to {write_points([point for points in families for point in points])}")
         return
     comparisons = _comparisons(options.seed, options.shapes, loops=_loops())

@@ -1,17 +1,17 @@
 """Growth of an algorithm's time with the work, beside PyTorch, the roof and the cost model."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import prod
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.kernels import peer, subject
-from benchmarks.kernels.arrays import convolution_arrays
+from benchmarks.kernels import subject
+from benchmarks.kernels.arrays import Array, convolution_arrays
 from benchmarks.kernels.measuring import by_turns
 from benchmarks.kernels.shapes import ConvolutionShape, convolution
 from opserve_kernels.algorithms.names import Algorithm, named
@@ -27,6 +27,10 @@ PATH = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "kernels-grow
 _LEAST, _MOST = 1e4, 1e10  # multiply-adds of a family's smallest and largest shape
 _STEPS = 13  # shapes of a family, two a decade
 _MOST_BYTES = 1 << 28  # of the largest tensor: beyond it, copies of both sides exceed the memory
+
+
+GradientsPeer = Callable[[ConvolutionShape, Mapping[str, Array], subject.Mask], Callable[[], Any]]
+"""Returns a call of PyTorch's, which is not installed where the tests run."""
 
 
 class Family(NamedTuple):
@@ -84,16 +88,20 @@ class Point:
     model_s: float
 
 
-def grow(machine: str, peak: float, rounds: int) -> Iterator[list[Point]]:
+def grow(machine: str, peak: float, rounds: int, *, theirs: GradientsPeer) -> Iterator[list[Point]]:
     """Yields the points of each family.
 
     Args:
         machine: The processor.
         peak: Its measured operations per second.
         rounds: Number of rounds.
+        theirs: Returns PyTorch's call of a shape.
     """
     for family in FAMILIES:
-        yield [_measure(family, shape, machine, peak, rounds) for shape in shapes_of(family)]
+        yield [
+            _point(family, shape, machine, peak, _seconds(family, shape, rounds, theirs))
+            for shape in shapes_of(family)
+        ]
 
 
 def shapes_of(family: Family) -> list[ConvolutionShape]:
@@ -132,28 +140,37 @@ def _largest_bytes(shape: ConvolutionShape) -> int:
     return 4 * max(map(prod, (shape.input_shape, shape.output_shape, shape.weight_shape)))
 
 
-def _measure(
-    family: Family, shape: ConvolutionShape, machine: str, peak: float, rounds: int
-) -> Point:
-    name = named(family.product, family.algorithm)
+def _seconds(
+    family: Family, shape: ConvolutionShape, rounds: int, theirs: GradientsPeer
+) -> Mapping[str, float]:
+    """Returns the seconds of ours, of theirs, and of a copy of as many bytes."""
     to_image = family.product is Product.IMAGE
     mask = (to_image, not to_image, False)
     arrays = convolution_arrays(shape, DataType.FLOAT)
-    options = replace(subject.FAST, algorithms=(name,))
+    options = replace(subject.FAST, algorithms=(named(family.product, family.algorithm),))
     # A copy reads and writes half as many bytes as the three tensors have: together, all of them.
     half = sum(array.nbytes for array in arrays.values()) // 2
     source, target = (np.zeros(half, np.uint8) for _ in range(2))
-    calls: dict[str, peer.Peer] = {
+    calls: dict[str, Callable[[], object]] = {
         "ours": subject.gradients_call(shape, arrays, DataType.FLOAT, mask, options),
-        "theirs": peer.gradients_peer(shape, arrays, mask),
+        "theirs": theirs(shape, arrays, mask),
         "copy": lambda: np.copyto(target, source),
     }
-    seconds = {which: median(found) for which, found in by_turns(calls, rounds).items()}
+    return {which: median(found) for which, found in by_turns(calls, rounds).items()}
+
+
+def _point(
+    family: Family,
+    shape: ConvolutionShape,
+    machine: str,
+    peak: float,
+    seconds: Mapping[str, float],
+) -> Point:
     cost = product_cost(family.product, _convolution(shape), family.algorithm)
     work = _work(shape)
     return Point(
         machine=machine,
-        name=name,
+        name=named(family.product, family.algorithm),
         family=family.text.format(n="n"),
         work=work,
         ours_s=seconds["ours"],

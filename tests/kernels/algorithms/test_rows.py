@@ -74,7 +74,7 @@ def test_an_exact_copy_keeps_each_bit_and_writes_nothing_else() -> None:
             target = numbers[3] + plane * numbers[4] + row * numbers[5]
             wanted[target : target + count] = read[source : source + count]
 
-        rows.copy_rows_exactly(read, written, numbers)
+        _MODULES["generated"].copy_rows_exactly(read, written, numbers)
 
         assert written.tobytes() == wanted.tobytes(), f"{count=}"
 

@@ -181,8 +181,8 @@ def load_planes(  # noqa: PLR0913, PLR0917  # arrays, places and tuples
             first, last = _inside(size[1], origin[1], 1, width)
             source = position_of(tensor.layout, index) + first + origin[1]
             to = planes + (low - begin) * width + first
-            rows = (source, 0, size[1], to, 0, width, 1, high - low, last - first)
-            copy_rows(floats, scratch, rows)
+            copied = (source, 0, size[1], to, 0, width, 1, high - low, last - first)
+            copy_rows(floats, scratch, copied)
             continue
         # Rows of the tensor are converted once into the line, then split by phase.
         values = scratch[line : line + count]

@@ -287,8 +287,8 @@ def _store_planes(  # noqa: PLR0913, PLR0917  # arrays and integers
         index = ((channel * shape.batch + entry + i) * height + first) * width
         if down * across == 1 and are_rows(tensor, index, count):
             to = position_of(tensor.layout, index)
-            rows = (source, 0, pitch, to, 0, width, 1, last - first, width)
-            copy_rows_exactly(scratch, floats, rows)
+            copied = (source, 0, pitch, to, 0, width, 1, last - first, width)
+            copy_rows_exactly(scratch, floats, copied)
             continue
         place = source
         # Planes of several phases, or wider than the result, are first put into rows of the image.
