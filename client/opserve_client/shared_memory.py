@@ -26,6 +26,7 @@ _IDLE, _LATER = 1, 3
 _ANSWER_TIMEOUT_S = 2.0
 _MAPPINGS_LIMIT = 64
 """Slabs that a session keeps mapped; a view keeps its slab mapped beyond that."""
+_BLOCK_BYTES = 512  # the unit of st_blocks
 _HEXADECIMAL = re.compile(r"[0-9a-f]{32}")
 
 Bytes = NDArray[np.uint8]
@@ -131,5 +132,8 @@ def _map(fd: int, size_bytes: int) -> mmap.mmap | None:
         # sealed memory is mapped. An error means no memfd, or no address space for it.
         with suppress(OSError, ValueError):
             if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
-                return mmap.mmap(fd, size_bytes)
+                # Where all pages exist, mapping them at once takes a fifth of the time of faults.
+                allocated = os.fstat(fd).st_blocks * _BLOCK_BYTES >= size_bytes
+                flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if allocated else 0)
+                return mmap.mmap(fd, size_bytes, flags=flags)
     return None

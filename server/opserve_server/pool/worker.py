@@ -7,7 +7,6 @@ never outlives its front.
 
 import importlib
 import logging
-import mmap
 import os
 import select
 import signal
@@ -49,6 +48,7 @@ from opserve_server.pool.messages import (
 )
 from opserve_server.pool.run_queue import RunQueue, Task
 from opserve_server.pool.shares import run_shares, shares_of
+from opserve_server.pool.slabs import map_slab
 
 Bytes = NDArray[np.uint8]
 Kernel = Callable[[NDArray[np.int64], Sequence[Bytes], Bytes, int, int], None]
@@ -205,7 +205,7 @@ class _Worker:
         try:
             # Without a free descriptor none has arrived.
             with os.fdopen(fds.pop(), "rb+", buffering=0) as file:
-                mapped = mmap.mmap(file.fileno(), size_bytes)
+                mapped = map_slab(file.fileno(), size_bytes)
         except (IndexError, OSError):
             log.exception("slab %d cannot be mapped", slab)
         else:

@@ -2,10 +2,12 @@
 
 import mmap
 import os
+from resource import RUSAGE_SELF, getrusage
 
+import numpy as np
 import pytest
 
-from opserve_server.pool.slabs import PAGE_BYTES, NoMemory, Slab, SlabPool
+from opserve_server.pool.slabs import PAGE_BYTES, NoMemory, Slab, SlabPool, map_slab
 from server.pool.toys import open_descriptors
 
 PAGES = 8 * PAGE_BYTES
@@ -21,6 +23,27 @@ def test_a_slab_cannot_be_resized_through_its_descriptor() -> None:
     for size in (0, PAGES - 1, 2 * PAGES):
         with pytest.raises(PermissionError):
             os.ftruncate(slab.fd, size)
+    slab.close()
+
+
+def test_pages_of_slabs_up_to_four_ordinary_ones_are_allocated_at_once() -> None:
+    pool = SlabPool(capacity_bytes=10 * PAGES, slab_bytes=PAGES, unmap=id)
+    for minimum_bytes, allocated_bytes in ((1, PAGES), (4 * PAGES, 4 * PAGES), (4 * PAGES + 1, 0)):
+        slab = pool.take(minimum_bytes)
+        assert os.fstat(slab.fd).st_blocks * 512 == allocated_bytes
+        assert not any(slab.memory)
+
+
+@pytest.mark.parametrize(("prefault", "fewest", "most"), [(True, 0, 16), (False, 129, 2**20)])
+def test_allocated_pages_are_mapped_at_once_and_others_stay_unallocated(
+    prefault: bool, fewest: int, most: int
+) -> None:
+    slab = Slab(1, 256 * PAGE_BYTES, prefault=prefault)
+    mapped = np.frombuffer(map_slab(slab.fd, slab.size_bytes), np.uint8)
+    assert os.fstat(slab.fd).st_blocks * 512 == (slab.size_bytes if prefault else 0)
+    before = getrusage(RUSAGE_SELF).ru_minflt
+    mapped[::PAGE_BYTES] = 1
+    assert fewest <= getrusage(RUSAGE_SELF).ru_minflt - before <= most
     slab.close()
 
 
