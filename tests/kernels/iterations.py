@@ -41,7 +41,7 @@ class Iterations:
 
     def _step(self, frame: FrameType, event: str, _argument: object) -> Any:
         if event == "line":
-            self.count += frame.f_lasti < self._places[frame]
+            self.count += frame.f_lasti <= self._places[frame]
             self._places[frame] = frame.f_lasti
         elif event == "return" and not frame.f_code.co_flags & CO_GENERATOR:
             self._places.pop(frame, None)  # that of __exit__ is gone already

@@ -20,6 +20,7 @@ LAST_S = 300
 LABELS_LIMIT = 64
 """Labels of one series; samples of more are dropped."""
 _DIGITS = 6
+"""Significant digits of a point."""
 Sample = tuple[str, str, float]
 """Name of a series, label and value."""
 Read = Callable[[], Iterable[Sample]]
@@ -101,7 +102,8 @@ class _Label:
         """Adds equal points for some steps."""
         point = (self.value - self.before) / elapsed_s if is_rate else self.value
         self.before = self.value
-        self.points.extend([point] * steps)
+        # Rounded once and not for each reader, who may read tens of thousands of points.
+        self.points.extend([float(f"{point:.{_DIGITS}g}")] * steps)
         del self.points[:-POINTS]
 
 
@@ -146,7 +148,7 @@ class Series:
     def latest(self, name: str, label: str) -> float:
         """The last point of a label; 0 without one."""
         found = self._labels[name].get(label)
-        return 0.0 if found is None else _rounded(found.points[-1])
+        return 0.0 if found is None else found.points[-1]
 
     def of(self, principal: Principal, names: str, *, last_s: int) -> SeriesPoints:
         """Points of series.
@@ -170,7 +172,7 @@ class Series:
             end=datetime.fromtimestamp(self._end, UTC).isoformat(timespec="seconds"),
             series={
                 name: {
-                    label: [_rounded(point) for point in one.points[-(last_s or LAST_S) :]]
+                    label: one.points[-(last_s or LAST_S) :].tolist()
                     for label, one in self._labels[name].items()
                 }
                 for name in wanted
@@ -180,7 +182,7 @@ class Series:
     def _take(self, name: str, label: str, value: float) -> None:
         labels = self._labels[name]
         if label not in labels and len(labels) < LABELS_LIMIT:
-            labels[label] = _Label(array("f", [0.0]) * min(self._count, POINTS))
+            labels[label] = _Label(array("d", [0.0]) * min(self._count, POINTS))
         if label in labels:
             labels[label].value = value
 
@@ -204,8 +206,3 @@ def _refused(parameter: str, *, given: object, allowed: object) -> InvalidArgume
 
 def _may_read(principal: Principal, kind: SeriesKind) -> bool:
     return not principal.scopes.isdisjoint({kind.scope, Scope.ADMIN})
-
-
-def _rounded(value: float) -> float:
-    """A point of 32 bits in as few digits as it has."""
-    return float(f"{value:.{_DIGITS}g}")

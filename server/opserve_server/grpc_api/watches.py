@@ -1,12 +1,12 @@
 """Watches of the service's state, and series."""
 
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
+import pydantic_core
 from typing_extensions import override
 
 from opserve.v1.watch_service_pb2 import (
@@ -39,5 +39,5 @@ class WatchServicer(WatchServiceServicer):
     @override
     async def GetSeries(self, request: GetSeriesRequest, context: Context) -> GetSeriesResponse:
         points = self.service.get_series(caller(), request.name, last_s=request.last_s)
-        series = json.dumps(points.series, separators=(",", ":"))
+        series = pydantic_core.to_json(points.series).decode()
         return GetSeriesResponse(step_s=points.step_s, end=points.end, series=series)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from kernels.iterations import Iterations
 from opserve_server.core.errors import InvalidArgument, PermissionDenied
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.series import LABELS_LIMIT, POINTS, SERIES, Sample, Series
@@ -85,7 +86,19 @@ async def test_ten_minutes_are_kept_and_the_wanted_seconds_returned() -> None:
     assert source.points(GAUGE, last_s=POINTS) == [7.0] * POINTS
     label = source.series._labels[GAUGE]["d"]
     assert isinstance(label.points, array)
-    assert len(label.points) * label.points.itemsize == 2400, "of 100 KB for forty labels"
+    assert len(label.points) * label.points.itemsize == 4800, "of 200 KB for forty labels"
+
+
+async def test_reading_many_points_takes_few_iterations() -> None:
+    source = Source()
+    source.tick(*((GAUGE, f"{n}", 1e9 / 3) for n in range(LABELS_LIMIT)))
+    await asyncio.sleep(POINTS)
+    source.tick()
+    with Iterations() as iterations:
+        found = source.series.of(LOCAL, GAUGE, last_s=POINTS).series[GAUGE]
+    assert [len(points) for points in found.values()] == [POINTS] * LABELS_LIMIT
+    assert found["0"][-1] == 333333000.0
+    assert iterations.count <= 2 * LABELS_LIMIT + 10
 
 
 async def test_labels_are_bounded() -> None:
