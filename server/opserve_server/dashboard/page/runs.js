@@ -8,6 +8,7 @@ import { SIGNS } from "./shared/elements.js";
 
 const COLUMNS = 8; // runs in the grid
 const CASES = 20000;
+const INFINITE = 1e9; // how the history keeps an infinite share
 const STATES = { RUNNING: "", ENDED: "good", CANCELLED: "warn", FAILED: "bad", INTERRUPTED: "warn" };
 const RIGHT = new Set(["PASSED", "UNIMPLEMENTED", "SKIPPED"]);
 
@@ -108,7 +109,7 @@ function Case({ run, result }) {
   return html`<section aria-label="Case ${result.case}"><h2><span class="badge ${result.status}">${SIGNS[result.status]} ${result.status}</span> ${result.case}
       ${" "}<a href="#/runs/${run.id}">close</a></h2>
     <p><b>${result.reason}</b></p>
-    <${Facts} of=${[["Worst used part of the tolerance", percent(result.worst)], ["Time of the call", `${result.seconds.toPrecision(3)} s`]]} />
+    <${Facts} of=${[["Worst used part of the tolerance", result.worst < INFINITE ? percent(result.worst) : "∞"], ["Time of the call", `${result.seconds.toPrecision(3)} s`]]} />
     <div class="panes">${verdict ? html`<${Foreign} make=${() => verdictParts(verdict)} inputs=${[result]} />`
       : html`<${Empty}>The history keeps no details of a case that passed. <code>opserve conform repro --case ${result.case}</code> shows them.<//>`}
     ${given.value && html`<${Foreign} make=${() => callOf(given.value.definition)} inputs=${[given.value]} />`}</div></section>`;
