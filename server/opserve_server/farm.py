@@ -214,9 +214,10 @@ def _record_of(row: ServiceRow) -> ServiceRecord:
 def _device_of(stored: dict[str, Any], *, host: str) -> DeviceRecord:
     """A device of another service; one of a later version may have further members and profiles."""
     profile = PROFILES.get(stored["profile"])
-    known = {name: stored[name] for name in _STORED if name in stored}
+    known: dict[str, Any] = {name: stored[name] for name in _STORED if name in stored}
+    known["tags"] = tuple(stored["tags"])
     info = DeviceInfo(
-        **known | {"tags": tuple(stored["tags"])},
+        **known,
         products="" if profile is None else profile.products,
         operators=() if profile is None else tuple(one.call for one in operators_of(profile.name)),
         host=host,

@@ -38,7 +38,7 @@ def test_every_setting_is_described_with_its_default() -> None:
 
 
 def test_changed_settings_have_their_defaults_and_no_secret() -> None:
-    url = "postgresql://opserve:hunter2@db/opserve"
+    url = SecretStr("postgresql://opserve:hunter2@db/opserve")
     settings = Settings(devices=["ascend910"], watch_limit_s=5.0, store_url=url)
     changed = {one.name: (one.value, one.default) for one in changed_settings(settings)}
     assert changed["OPSERVE_WATCH_LIMIT_S"] == ("5.0", "600.0")
