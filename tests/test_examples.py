@@ -51,6 +51,7 @@ PRINTED = {
         "161002 ACLNN_ERR_PARAM_INVALID stride",
     ],
     "docs/how-to/observing.md": [
+        *("not ready: []", "overloaded: []"),
         "1 im2col_backward True",
         "['im2col_backward', 'write', 'read']",
         "5 True True 5",

@@ -225,14 +225,7 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         stack.push_async_callback(issuer_keys.close)
         store_sync = store_synchronisation(guard, service, refused, settings)
         identity = await stack.enter_async_context(store_sync)
-        if identity is not None:
-            metrics.count("store_failures", identity.failures)
-        administration = Administration(
-            service,
-            identity,
-            issuers=settings.identity_issuers,
-            drain=partial(signal.raise_signal, signal.SIGTERM),
-        )
+        administration = _administration(service, identity, metrics, settings)
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is reported before any worker starts.
         binding = bound_apis(service, guard, administration, conformance, metrics, settings)
@@ -243,12 +236,19 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         stack.push_async_callback(_stop_service, service)
         if shared_memory_name:
             stack.enter_context(_serve_shared_memory(service, guard, shared_memory_name, settings))
-        if membership is not None:
-            assert identity is not None, "settings of a farm have a store"
-            joining = _joined(membership, identity, service, apis.addresses, settings)
-            await stack.enter_async_context(joining)
+        joining = _joined(membership, identity, service, apis.addresses, settings)
+        await stack.enter_async_context(joining)
         await stack.enter_async_context(apis.serving(service, settings))
         yield apis.addresses
+
+
+def _administration(
+    service: Service, identity: Identity | None, metrics: Metrics, settings: Settings
+) -> Administration:
+    if identity is not None:
+        metrics.count("store_failures", identity.failures)
+    drain = partial(signal.raise_signal, signal.SIGTERM)
+    return Administration(service, identity, issuers=settings.identity_issuers, drain=drain)
 
 
 def _add_activity(service: Service, metrics: Metrics, settings: Settings) -> None:
@@ -274,13 +274,17 @@ def _membership(settings: Settings) -> "Membership | None":
 
 @asynccontextmanager
 async def _joined(
-    membership: "Membership",
-    identity: Identity,
+    membership: "Membership | None",
+    identity: Identity | None,
     service: Service,
     addresses: Addresses,
     settings: Settings,
 ) -> AsyncGenerator[None]:
     """Keeps the service in the directory of its farm until the block ends, after its drain."""
+    if membership is None:
+        yield
+        return
+    assert identity is not None, "settings of a farm have a store"
     from opserve_server.farm import joined  # noqa: PLC0415
     from opserve_server.store.services import Services  # noqa: PLC0415
 

@@ -223,6 +223,10 @@ class RecordingService(Service):
         return self.devices
 
     @override
+    def list_farm(self, principal: Principal) -> list[DeviceInfo]:
+        return self.list_devices(principal)
+
+    @override
     async def open_session(
         self,
         principal: Principal,

@@ -126,12 +126,7 @@ class Service:
         self.watches = Watches(self.watched.gather, limits=limits)
         # A table for each tenant: no other tenant can evict an answer that a retry needs.
         self._opened = defaultdict[str, AnsweredRequests[OpenedSession]](
-            lambda: AnsweredRequests(
-                # An answer for each session that may be open, and for each request that may wait.
-                limit=limits.sessions_limit + limits.tenant_waiting_limit,
-                retained_bytes_limit=limits.retained_bytes_limit,
-                size_bytes=lambda _: 0,
-            )
+            partial(_opened_sessions, limits)
         )
 
     def list_devices(self, principal: Principal) -> list[DeviceInfo]:
@@ -566,6 +561,15 @@ def _check_report_interval(request_id: str, tell_after_s: float) -> None:
             given=tell_after_s,
             allowed="more than 0 with a request id",
         )
+
+
+def _opened_sessions(limits: Limits) -> AnsweredRequests[OpenedSession]:
+    """Answers for each session of a tenant that may be open, and each request that may wait."""
+    return AnsweredRequests(
+        limit=limits.sessions_limit + limits.tenant_waiting_limit,
+        retained_bytes_limit=limits.retained_bytes_limit,
+        size_bytes=lambda _: 0,
+    )
 
 
 class _Lease(TypedDict):

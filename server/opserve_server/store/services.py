@@ -20,7 +20,7 @@ NOW: ColumnElement[float] = cast(func.extract("epoch", func.clock_timestamp()), 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRow:
-    """What a service reports of itself.
+    """A row of the directory: name, addresses and devices of a service.
 
     Attributes:
         name: Its name in the farm.

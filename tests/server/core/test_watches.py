@@ -86,6 +86,7 @@ async def test_the_first_event_has_every_member_and_a_device_all_its_fields(
         "tags": [],
         "exclusive": False,
         "kernel_variant": info.kernel_variant,
+        "host": "",
         "since": device["since"],
         "restarts": 3,
         "your_sessions": 1,
