@@ -216,28 +216,27 @@ async def running(settings: Settings) -> AsyncGenerator[Addresses]:
         observe=_observer(metrics, refused, traces),
         farm=membership or SINGLE,
     )
-    metrics.watch(service, devices)
-    _add_activity(service, metrics, settings)
     metrics.count("audit_dropped", refused.count_dropped)
+    _add_activity(service, devices, metrics, settings)
     async with AsyncExitStack() as stack:
         if traces is not None:
             stack.callback(traces.stop)
         stack.push_async_callback(issuer_keys.close)
-        store_sync = store_synchronisation(guard, service, refused, settings)
-        identity = await stack.enter_async_context(store_sync)
+        synchronised = store_synchronisation(guard, service, refused, settings)
+        identity = await stack.enter_async_context(synchronised)
         administration = _administration(service, identity, metrics, settings)
         conformance = await stack.enter_async_context(_conformance(service, identity, settings))
         # Addresses are bound first, so that a taken one is reported before any worker starts.
-        binding = bound_apis(service, guard, administration, conformance, metrics, settings)
-        apis = await stack.enter_async_context(binding)
+        bound = bound_apis(service, guard, administration, conformance, metrics, settings)
+        apis = await stack.enter_async_context(bound)
         for device in devices:
             stack.push_async_callback(device.stop)
         await _start(devices, kernels_of_all(settings.devices))
         stack.push_async_callback(_stop_service, service)
         if shared_memory_name:
             stack.enter_context(_serve_shared_memory(service, guard, shared_memory_name, settings))
-        joining = _joined(membership, identity, service, apis.addresses, settings)
-        await stack.enter_async_context(joining)
+        joined = _joined(membership, identity, service, apis.addresses, settings)
+        await stack.enter_async_context(joined)
         await stack.enter_async_context(apis.serving(service, settings))
         yield apis.addresses
 
@@ -251,8 +250,11 @@ def _administration(
     return Administration(service, identity, issuers=settings.identity_issuers, drain=drain)
 
 
-def _add_activity(service: Service, metrics: Metrics, settings: Settings) -> None:
-    """Adds what operators see to watches and series."""
+def _add_activity(
+    service: Service, devices: Sequence[Device], metrics: Metrics, settings: Settings
+) -> None:
+    """Adds what operators see to metrics, watches and series."""
+    metrics.watch(service, devices)
     activity, changed = ApiActivity(metrics), {"settings": {"changed": changed_settings(settings)}}
 
     async def settings_item(_: Audience) -> Mapping[str, object]:
