@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -89,8 +90,10 @@ def farm(**settings: str) -> Generator[Farm]:
     profiles = '["ascend910b", "ascend910"]'
     with TemporaryDirectory() as folder:
         url = store_url(Path(folder))
-        keys = dict(asyncio.run(new_store(url, _TENANTS)))
-        keys["admin"] = asyncio.run(_admin_key(url))
+        # In another thread, as Playwright keeps an event loop running in that of its caller.
+        with ThreadPoolExecutor(1) as apart:
+            keys = dict(apart.submit(asyncio.run, new_store(url, _TENANTS)).result())
+            keys["admin"] = apart.submit(asyncio.run, _admin_key(url)).result()
         before = set(children_of(os.getpid()))
         with private_service(
             store_url=url, no_keys="false", devices=profiles, **settings
