@@ -97,7 +97,7 @@ def random_calls(seed: int, count: int) -> Iterator[PlannedCall]:
         yield PlannedCall(case, options)
 
 
-def hostile_calls(step: int = 1) -> Iterator[PlannedCall]:
+def hostile_calls(step: int) -> Iterator[PlannedCall]:
     """Every argument at every size of VAST, alone and beside others: each `step`-th such call.
 
     Each comes at the deterministic level BATCH too.
