@@ -122,12 +122,20 @@ def test_an_administrator_sees_who_uses_how_much(
 ) -> None:
     made, _ = busy
     with dashboard(chromium, made.addresses.rest, at="tenants", key=made.keys["admin"]) as page:
+        rows = page.locator("[aria-label='Use by tenant'] tbody tr")
         for tenant in ("vision", *OTHERS):
+            expect(rows.filter(has_text=tenant).locator("td").nth(3)).to_have_text(
+                re.compile("^[12]")
+            )
+            page.click(f"summary:text-is('All resources of {tenant}')")
             expect(page.locator(f"[aria-label='Use of {tenant}']")).to_be_visible()
         days = page.locator("[aria-label='Device time by day'] tbody tr")
         expect(days.filter(has_text="81,000")).to_contain_text("90 min")
         audit = page.locator("[aria-label=Audit] tbody tr")
         expect(audit.filter(has_text="GetActivity").first).to_contain_text("admin")
+    with dashboard(chromium, made.addresses.rest, at="queue", key=made.keys["admin"]) as page:
+        expect(page.locator("tbody tr", has_text="robotics")).to_have_count(1)
+        expect(page.locator("button:text-is('Cancel')")).to_have_count(0)
     with dashboard(chromium, made.addresses.rest, at="tenants", key=made.keys["speech"]) as page:
         expect(page.locator("main")).to_contain_text("Only administrators see other tenants")
 

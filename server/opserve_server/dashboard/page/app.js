@@ -57,7 +57,10 @@ function App() {
   const live = useLive();
   const [name, ...rest] = useAddress();
   const [chosen, title, Page] = PAGES.find(([page]) => page === name) ?? PAGES[0];
-  useEffect(() => { document.title = `${title} · opserve`; }, [title]);
+  useEffect(() => {
+    document.title = `${title} · opserve`;
+    document.querySelector("nav [aria-current]").scrollIntoView({ block: "nearest", inline: "center" });
+  }, [title]);
   const [kind, word] = STATES[live.state];
   return html`<a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById("content").focus(); }}>Skip to the page</a>
     <header><h1>opserve</h1>

@@ -10,7 +10,7 @@ import { cppText, curlText, pythonText } from "./snippets.js";
 
 const EXAMPLES = 60;
 const EDGE = 48, PANELS = 8;
-const ORIGINS = { page: "the vendor's page", source: "the vendor's source", contradicted: "the vendor's page, which its source contradicts" };
+const ORIGINS = { both: "the vendor's page and source", opserve: "opserve: the vendor's result would be undefined", page: "the vendor's page", source: "the vendor's source", contradicted: "the vendor's page, which its source contradicts" };
 
 export function Explorer({ live, rest: [name] }) {
   const { value, problem } = useLoad(() => get("/v1/operators"), []);
@@ -29,14 +29,16 @@ function Try({ operator, profiles }) {
   const [terms, setTerms] = useState({ profile: profiles[0], accuracy: "direct", documented_rules: "error" });
   const [fields, setFields] = useState({});
   const [ended, end] = useState(null);
-  const choose = async (id) => {
-    const { definition } = await get(`/v1/conformance/suites/smoke/cases/${encodeURIComponent(id)}`);
-    setFields(fieldsOf(definition));
-    if (profiles.includes(definition.profile)) setTerms({ ...terms, profile: definition.profile });
-  };
   const examples = (cases.value?.cases ?? []).filter((one) => profiles.includes(one.profile));
-  const first = (examples.find((one) => one.expect === "PASS") ?? examples[0])?.id;
-  useEffect(() => { if (first) choose(first); }, [first]);
+  const [chosen, choose] = useState("");
+  const example = chosen || (examples.find((one) => one.expect === "PASS") ?? examples[0])?.id;
+  const loaded = useLoad(() => example && get(`/v1/conformance/suites/smoke/cases/${encodeURIComponent(example)}`), [example]);
+  useEffect(() => {
+    if (!loaded.value) return;
+    const { definition } = loaded.value;
+    setFields(fieldsOf(definition));
+    setTerms((held) => ({ ...held, profile: definition.profile }));
+  }, [loaded.value]);
   let made = null, unfit = null;
   try { made = callFrom(operator.parameters, fields); } catch (error) { unfit = error; }
   const args = made && { ...terms, arguments: made.arguments };
@@ -57,8 +59,9 @@ function Try({ operator, profiles }) {
     ${options.map((option) => html`<option value=${option}>${option}</option>`)}</select></label>`;
   return html`<${Section} title="The call">
       <div class="row">${examples.length > 0 && html`<label>begin with a case of smoke <select onChange=${(event) => choose(event.target.value)}>
-        ${examples.map((one) => html`<option value=${one.id} selected=${one.id === first}>${one.profile}: ${one.tags.slice(0, 3).join(", ") || one.id} ${one.expect === "PASS" ? "" : `(${one.expect})`}</option>`)}</select></label>`}
+        ${examples.map((one) => html`<option value=${one.id} selected=${one.id === example}>${one.profile}: ${one.tags.slice(0, 3).join(", ") || one.id} ${one.expect === "PASS" ? "" : `(${one.expect})`}</option>`)}</select></label>`}
       ${term("profile", profiles)}${term("accuracy", ["direct", "fast"])}${term("documented_rules", ["error", "warn"])}</div>
+      <${Failure} problem=${cases.problem ?? loaded.problem} />
       <div class="fields"><${Fields} parameters=${operator.parameters} fields=${fields} set=${(path, value) => setFields((held) => ({ ...held, [path]: value }))} /></div>
       <p class="row"><button type="button" disabled=${!made || ended?.running} onClick=${run}>Run on ${terms.profile}</button>
       ${made && Object.keys(made.arrays).length > 0 && html`<button type="button" onClick=${async () => save("in.npz", "application/octet-stream", writeNpz(made.arrays))}>Download in.npz</button>`}</p>
@@ -74,21 +77,21 @@ function Broken({ operator, problem, profile }) {
   return html`<${Section} title="Rejected"><p><${Badge} kind="bad">${problem.code ?? ""} ${problem.reason ?? "Failed"}<//> ${problem.message}</p>
     <${Facts} of=${[["Argument", problem.parameter], ["Given", problem.given], ["Allowed", problem.allowed]]} />
     ${rules.length > 0 && html`<h3>${rules.length === 1 ? "The rule" : `One of ${many(rules.length, "rule")}`}</h3>
-      ${rules.map((rule) => html`<div class="rule"><b>${rule.parameter}</b> ${rule.broken}
-        ${rule.sentence && html`<q lang="zh">${rule.sentence}</q>`}<small>${ORIGINS[rule.origin] ?? rule.origin}</small></div>`)}`}<//>`;
+      ${rules.map((rule) => html`<div class="rule"><b>${rule.parameter}</b> ${rule.broken} <small>by ${ORIGINS[rule.origin]}</small>
+        ${rule.sentence && html`<q lang="zh">${rule.sentence}</q>`}</div>`)}`}<//>`;
 }
 
 function Outputs({ ended, operator }) {
   return html`<${Section} title="Outputs" hint="after ${seconds(ended.passed)}, with the time of the network">
     ${ended.warnings.map((warning) => html`<p class="rule"><${Badge} kind="warn">${warning.name}<//> ${warning.parameter} has ${warning.given}, and the vendor's page allows ${warning.allowed}.
       ${warning.sentence && html`<q lang="zh">${warning.sentence}</q>`}</p>`)}
-    ${Object.entries(ended.outputs).map(([name, output]) => html`<h3>${name} <small>${output.dtype}, ${output.shape.join(" × ") || "scalar"}</small></h3>
-      <div class="panes"><${Foreign} make=${() => heatMap(mapOf(name, output), VALUES)} inputs=${[output]} /></div>`)}
+    ${Object.entries(ended.outputs).map(([name, output]) => html`<h3>${name}</h3>
+      <div class="panes"><${Foreign} make=${() => heatMap(mapOf(output), VALUES)} inputs=${[output]} /></div>`)}
     ${!Object.keys(ended.outputs).length && html`<${Empty}>${operator.call} wrote no output: its mask selects none.<//>`}<//>`;
 }
 
 /** The first panels of an output, cut to a size that can be seen. */
-function mapOf(name, { shape, numbers }) {
+function mapOf({ dtype, shape, numbers }) {
   const down = shape.at(-2) ?? 1, across = shape.at(-1) ?? 1;
   const panels = shape.slice(0, -2).reduce((product, size) => product * size, 1);
   const kept = [Math.min(panels, PANELS), Math.min(down, EDGE), Math.min(across, EDGE)];
@@ -103,7 +106,7 @@ function mapOf(name, { shape, numbers }) {
   const whole = values.length === numbers.length ? "" : `, the first ${count(values.length)} of them are shown`;
   const form = kept[0] > 1 ? kept : kept.slice(1);
   return {
-    title: name, values, most, shape: form, sizes: form, steps: form.map(() => 1), axes: ["panel", "row", "column"].slice(-form.length),
+    title: `${dtype}, ${shape.join(" × ") || "scalar"}`, values, most, shape: form, sizes: form, steps: form.map(() => 1), axes: ["plane", "row", "column"].slice(-form.length),
     summary: numbers.length ? `${many(numbers.length, "number")} from ${short(least)} to ${short(greatest)}${whole}; blue is positive, orange negative` : "no elements",
   };
 }

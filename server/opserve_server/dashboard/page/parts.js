@@ -1,6 +1,6 @@
 // Parts of several pages: badges, tables, bars, charts, buttons that ask once more.
 import { html, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { count } from "./format.js";
+import { count, seconds } from "./format.js";
 
 const TABLE_ROWS = 100;
 
@@ -63,7 +63,7 @@ export function colour(name) {
   return getComputedStyle(document.body).accentColor;
 }
 
-/** A line of numbers of the last minutes, one a step; its text says the last and the greatest. */
+/** A line of numbers, one a second; its text says the last, and the greatest of all. */
 export function Line({ label, values, format, height = 56, top = null }) {
   const box = useRef(), chart = useRef(null);
   const last = values.at(-1) ?? 0, most = values.reduce((one, other) => Math.max(one, other ?? 0), 0);
@@ -81,9 +81,9 @@ export function Line({ label, values, format, height = 56, top = null }) {
     return () => { resized.disconnect(); chart.current.destroy(); };
   }, []);
   useEffect(() => { chart.current?.setData(data); });
-  const text = `${format(last)} now, ${format(most)} at most`;
-  return html`<figure class="line"><figcaption>${label}: <b>${format(last)}</b> <small>at most ${format(most)}</small></figcaption>
-    <div ref=${box} role="img" aria-label="${label}: ${text}"></div></figure>`;
+  const peak = `at most ${format(most)} in ${seconds(values.length)}`;
+  return html`<figure class="line"><figcaption>${label}: <b>${format(last)}</b> <small>${peak}</small></figcaption>
+    <div ref=${box} role="img" aria-label="${label}: ${format(last)} now, ${peak}"></div></figure>`;
 }
 
 /** Text with a button that copies it. */

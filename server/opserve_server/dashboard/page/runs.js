@@ -20,7 +20,7 @@ export function Runs({ live, rest: [id, caseId] }) {
       <code>client.conformance.run_suite("smoke", target="devices")</code>.<//><//>`;
   }
   return html`<${Section} title="Runs" hint=${many(runs.length, "run")}><${Table} label="Runs" rows=${runs.map((one) => rowOf(one, one.id === id))}
-      titles=${["Run", "State", "Suite", "Target", "Progress", "Results", "Begun", ""]} /><//>
+      titles=${["Run", "State", "Results", "Begun", "Suite", "Target", "Progress", ""]} /><//>
     ${run && html`<${Grid} key=${run.id} run=${run} earlier=${runs.filter((one) => one.suite === run.suite && one.target === run.target && one.created_at < run.created_at)} caseId=${caseId} />`}`;
 }
 
@@ -31,9 +31,9 @@ function rowOf(run, chosen) {
     cells: [
       html`<a href="#/runs/${run.id}"><code>${run.id}</code></a>`,
       html`<${Badge} kind=${STATES[run.state]}>${run.state}<//> ${run.reason}${running && run.stage ? ` ${run.stage.toLowerCase().replace("_", " ")}` : ""}`,
+      html`<${Tallies} counts=${run.counts} />`, html`<span title=${moment(run.created_at)}>${ago(run.created_at)}</span>`,
       `${run.suite}, seed ${run.seed}`, run.target,
       html`<${Bar} share=${run.cases ? run.judged / run.cases : 0} label="Judged" />${count(run.judged)} of ${many(run.cases, "case")}`,
-      html`<${Tallies} counts=${run.counts} />`, html`<span title=${moment(run.created_at)}>${ago(run.created_at)}</span>`,
       running && html`<${Confirm} label="Cancel" question="Cancel the run?" act=${() => post(`/v1/conformance/runs/${run.id}:cancel`, {})} />`,
     ],
   };

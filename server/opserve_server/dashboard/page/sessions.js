@@ -19,7 +19,7 @@ export function Sessions({ live, rest: [id] }) {
     <${Section} title="Sessions" hint=${many(all.length, "session")}>
     ${all.length ? html`<div class="row"><label>Text <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} placeholder="id, tenant or device" /></label></div>
       <${Table} label="Sessions" numbers=${[3, 4, 5, 6, 7]} rows=${rows}
-        titles=${["Session", "State", "Device", "Open for", "Expires in", "Calls", "Queued entries", "Memory", "Tenant", ""]} />`
+        titles=${["Session", "State", "Device", "Open for", "Expires in", "Calls in progress", "Queued entries", "Memory", "Tenant", ""]} />`
     : html`<${Empty}>You have no open session. Open one: <code>Client("${location.origin}").open_session("ascend910b")</code>.<//>`}<//>`;
 }
 

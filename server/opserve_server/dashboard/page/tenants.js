@@ -11,8 +11,9 @@ const AUDIT_ROWS = 50;
 
 export function Tenants({ live }) {
   const { scopes = [] } = live.service.get("state") ?? {}, usage = live.service.get("usage");
+  if (scopes.includes("admin")) return html`<${All} />`;
   return html`${usage && html`<${Section} title="Your tenant: ${usage.tenant}"><${Uses} label="Your use" uses=${usage.uses} /><//>`}
-    ${scopes.includes("admin") ? html`<${All} />` : html`<${Section} title="All tenants"><${Empty}>Only administrators see other tenants: use a key with the scope admin.<//><//>`}`;
+    <${Section} title="All tenants"><${Empty}>Only administrators see other tenants: use a key with the scope admin.<//><//>`;
 }
 
 function All() {
@@ -20,9 +21,25 @@ function All() {
   if (!activity.value) return html`<${Section} title="All tenants">${activity.problem ? html`<${Failure} problem=${activity.problem} />` : html`<${Empty}>Reading the tenants …<//>`}<//>`;
   return html`<${Section} title="All tenants" hint="read at ${moment(activity.value.at)}"><p><button type="button" onClick=${activity.again}>Read again</button>
       <span class="hint"> The audit records each reading.</span></p>
-    ${activity.value.tenants.map((one) => html`<h3>${one.tenant} <small>weight ${count(one.weight)}, ${count(one.calls)} calls since the start</small></h3>
-      <${Uses} key=${one.tenant} label="Use of ${one.tenant}" uses=${one.uses} />`)}<//>
+    <${Overview} tenants=${activity.value.tenants} />
+    ${activity.value.tenants.map((one) => html`<details key=${one.tenant}><summary>All resources of ${one.tenant}</summary>
+      <${Uses} label="Use of ${one.tenant}" uses=${one.uses} /></details>`)}<//>
     <${Days} /><${Audit} />`;
+}
+
+/** A row for each tenant, the one with most device time of today first. */
+function Overview({ tenants }) {
+  const useOf = (one, name) => one.uses.find(({ resource }) => resource === name) ?? { use: 0, limit: null };
+  const timeOf = (one) => useOf(one, "device_seconds_per_day").use;
+  const ordered = tenants.toSorted((one, other) => timeOf(other) - timeOf(one)), most = Math.max(timeOf(ordered[0]), 1e-9);
+  const ofLimit = (one, name) => {
+    const { use, limit } = useOf(one, name), format = FORMATS[name] ?? count;
+    return limit === null ? format(use) : `${format(use)} of ${format(limit)}`;
+  };
+  return html`<${Table} label="Use by tenant" numbers=${[2, 3, 4, 5, 6]} titles=${["Tenant", "", "Device time today", "Sessions", "Device memory", "Calls since the start", "Calls refused", "Weight"]}
+    rows=${ordered.map((one) => ({ id: one.tenant, cells: [
+      html`<b>${one.tenant}</b>`, html`<${Bar} share=${timeOf(one) / most} label="${percent(timeOf(one) / most)} of the greatest" />`, ofLimit(one, "device_seconds_per_day"), ofLimit(one, "sessions"), ofLimit(one, "device_memory_bytes"),
+      count(one.calls), count(one.uses.reduce((sum, { refusals }) => sum + refusals, 0)), count(one.weight)] }))} />`;
 }
 
 function Uses({ label, uses }) {
@@ -45,7 +62,7 @@ function Days() {
   const most = Math.max(...rows.map((row) => row.device_s), 1e-9);
   return html`<${Section} title="Device time by day" hint="days in UTC">${rows.length ? html`<${Table} label="Device time by day" numbers=${[3, 5]}
     titles=${["Day", "Tenant", "Profile", "Device time", "", "Calls"]} rows=${rows.map((row) => ({ id: `${row.day} ${row.tenant} ${row.profile}`, cells: [
-      row.day, row.tenant, row.profile, seconds(row.device_s), html`<${Bar} share=${row.device_s / most} label="" />`, count(row.calls)] }))} />`
+      row.day, row.tenant, row.profile, seconds(row.device_s), html`<${Bar} share=${row.device_s / most} label="${percent(row.device_s / most)} of the greatest" />`, count(row.calls)] }))} />`
     : html`<${Empty}>No device time is recorded yet. It appears after the first calls.<//>`}<//>`;
 }
 
