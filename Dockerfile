@@ -5,6 +5,8 @@ COPY . .
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.11-slim
+# With `--build-arg EXTRAS=server,ray` the image is one of a Ray cluster, too.
+ARG EXTRAS=server
 ENV PYTHONUNBUFFERED=1 \
     NUMBA_CACHE_DIR=/var/cache/opserve \
     OPSERVE_GRPC_ADDRESS=0.0.0.0:50051 \
@@ -15,7 +17,7 @@ ENV PYTHONUNBUFFERED=1 \
 COPY --from=build /wheels /wheels
 COPY constraints.txt /wheels/
 RUN wheel="$(echo /wheels/opserve-*.whl)" \
-    && pip install --no-cache-dir --constraint /wheels/constraints.txt "${wheel}[server]" \
+    && pip install --no-cache-dir --constraint /wheels/constraints.txt "${wheel}[${EXTRAS}]" \
     && useradd --system --uid 10001 opserve \
     && install --directory --owner opserve /var/cache/opserve /var/lib/opserve
 USER 10001

@@ -10,6 +10,8 @@ PEERS_BIN := .venv-peers/bin
 PEERS_READY := .venv-peers/.stamp
 TRITON_BIN := .venv-triton/bin
 TRITON_READY := .venv-triton/.stamp
+FARM_BIN := .venv-farm/bin
+FARM_READY := .venv-farm/.stamp
 DOCS_BIN := .venv-docs/bin
 DOCS_READY := .venv-docs/.stamp
 # Where pyenv keeps it, too, as its commands fail for a version that is not the chosen one.
@@ -26,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-peers soak bench-kernels bench-conformance bench-dashboard cold faults-page conformance-faults pictures report-pictures dashboard-pictures vendor grafana docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-farm test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-farm bench-farm-store bench-peers soak bench-kernels bench-conformance bench-dashboard cold faults-page conformance-faults pictures report-pictures dashboard-pictures vendor grafana docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -139,6 +141,17 @@ $(TRITON_READY): pyproject.toml
 test-triton: warm $(TRITON_READY) ## Triton's stock clients, from .venv-triton, call a service; OPSERVE_PERF_ANALYZER=path adds perf_analyzer
 	OPSERVE_TRITON_PYTHON=$(CURDIR)/$(TRITON_BIN)/python $(BIN)/python -m pytest -m "triton or perf_analyzer" tests/system $(ARGS)
 
+# An environment of its own: Ray is large, and nothing else needs it.
+$(FARM_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-farm
+	$(FARM_BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(FARM_BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[server,ray]' --group farm --group dev
+	touch $(FARM_READY)
+
+# In namespaces of their own, as Ray replaces loopback by another address of the machine, and leaves processes behind.
+test-farm: warm $(FARM_READY) ## services that Ray places, and drills with it, from .venv-farm (as root, for unshare)
+	tools/in_namespaces.sh $(FARM_BIN)/python -m pytest -m farm tests/system tests/test_deployments.py $(ARGS)
+
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
 WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_guard_pages.py
 
@@ -225,6 +238,12 @@ bench-abi: $(READY) ## the C library beside its goals (needs g++; ARGS="--rounds
 bench-recovery: $(READY) ## seconds until eight tenants go on after the front was killed and started again (ARGS="--rounds 3")
 	$(BIN)/python -m benchmarks.recovery $(ARGS)
 
+bench-farm: $(READY) ## the rate of two services beside that of one, and recovery (ARGS="--rounds 3"); writes benchmarks/out/farm.json
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.farm $(ARGS)
+
+bench-farm-store: $(READY) ## the directory of 1,000 services in one PostgreSQL (ARGS="--services 100 --seconds 10")
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.farm_store $(ARGS)
+
 # An environment of its own: Triton's wheel needs an older NumPy.
 $(PEERS_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-peers
@@ -293,7 +312,7 @@ operator: $(READY) $(PROTOS_READY) ## make operator NAME=x: the skeleton of a ne
 	$(PROTOS_BIN)/python tools/protos.py
 
 constraints: $(READY) ## resolves constraints.txt anew from pyproject.toml
-	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group bench --group dev --group docs pyproject.toml --output-file constraints.txt
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links --all-extras --group bench --group dev --group docs --group farm pyproject.toml --output-file constraints.txt
 
 dist: $(READY) ## the wheel and the sdist, in dist/
 	$(BIN)/python -m hatchling build
@@ -303,5 +322,5 @@ previous-release: $(READY) ## after a release: its protos and public names are t
 	$(BIN)/python -m tools.public_surface --names tests/previous_release_names.txt
 
 clean: ## removes everything that make made
-	rm -rf .venv .venv-protos .venv-python313 .aarch64 .venv-bench .venv-docs .venv-peers .venv-triton .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
+	rm -rf .venv .venv-protos .venv-python313 .aarch64 .venv-bench .venv-docs .venv-farm .venv-peers .venv-triton .widths .mutants .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache .coverage .coverage.* dist build benchmarks/out
 	find protos kernels server client tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -56,7 +56,7 @@ class Caller:
         images = [_image(self.name, edge) for edge in (SMALL, LARGE)]
         while self.recovered_s is None:
             for image in images:
-                out = (await session.run(_copy_of(image))).out
+                out = (await session.run(copy_of(image))).out
                 self.calls += 1
                 self.wrong += not np.array_equal(out, image)
             if self.calls >= CALLS_BEFORE:
@@ -135,7 +135,7 @@ def _image(name: str, edge: int) -> "NDArray[np.float32]":
     return random.standard_normal((1, edge, edge)).astype(np.float32)
 
 
-def _copy_of(image: "NDArray[np.float32]") -> Im2colBackward:
+def copy_of(image: "NDArray[np.float32]") -> Im2colBackward:
     """Returns a call whose result equals its input: blocks of one element."""
     channels, height, width = image.shape
     return Im2colBackward(

@@ -22,6 +22,10 @@ def has_torch() -> bool:
     return find_spec("torch") is not None
 
 
+def has_farm() -> bool:
+    return find_spec("ray") is not None and find_spec("kubernetes_validate") is not None
+
+
 def has_onnxruntime() -> bool:
     return find_spec("onnxruntime") is not None
 
@@ -32,6 +36,7 @@ IS_THERE = {
     "previous_release": previous_release.is_there,
     "pytorch_tests": pytorch_tests.FILE.is_file,
     "torch": has_torch,
+    "farm": has_farm,
     "triton": triton_python.is_there,
     "perf_analyzer": perf_analyzer.is_there,
     "pairs": has_pairs,

@@ -1,7 +1,6 @@
 """The command `opserve` and its sub-commands for services, operators and calls."""
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from opserve_client import (
     cli_abi,
     cli_admin,
     cli_apply,
+    cli_farm,
     cli_keys,
     cli_ping,
     cli_tenants,
@@ -28,6 +28,7 @@ from opserve_client import (
     cli_trace,
 )
 from opserve_client.access import DEFAULT_ADDRESS
+from opserve_client.become import become
 from opserve_client.cli_connection import (
     Accuracy,
     Address,
@@ -47,7 +48,6 @@ from opserve_client.files import (
     write_tensors,
 )
 from opserve_client.operator_pages import show_all, show_one
-from opserve_client.private_service import require_server
 from opserve_client.rule_warnings import DocumentedRuleWarning
 from opserve_client.wire.json_messages import to_full_json
 from opserve_kernels.status import ExitStatus
@@ -128,13 +128,13 @@ def serve(
         "OPSERVE_DEVICE_MEMORY_BYTES": device_memory_bytes,
         "OPSERVE_NO_KEYS": "true" if no_keys else None,
     }
-    _become("opserve_server", {k: v for k, v in settings.items() if v is not None})
+    become("opserve_server", settings={k: v for k, v in settings.items() if v is not None})
 
 
 @app.command(rich_help_panel=_SERVICE)
 def warmup() -> None:
     """Compile the kernels ahead of the first start of a service, unless they are compiled."""
-    _become("opserve_server.warmup", {})
+    become("opserve_server.warmup")
 
 
 @app.command(rich_help_panel=_SERVICE)
@@ -156,16 +156,11 @@ def bootstrap(
     """Create the first administrator's API key in the store, and show it once."""
     arguments = ["--tenant", tenant, *(["--force"] if force else [])]
     settings = {} if store is None else {"OPSERVE_STORE_URL": store}
-    _become("opserve_server.bootstrap", settings, arguments)
-
-
-def _become(module: str, settings: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
-    require_server()
-    command = [sys.executable, "-P", "-m", module, *arguments]
-    os.execve(sys.executable, command, os.environ | settings)  # noqa: S606  the same interpreter
+    become("opserve_server.bootstrap", settings=settings, arguments=arguments)
 
 
 app.command(rich_help_panel=_SERVICE)(cli_ping.ping)
+app.add_typer(cli_farm.farm, name="farm", rich_help_panel=_SERVICE)
 
 
 @app.command(rich_help_panel=_CALLS)
