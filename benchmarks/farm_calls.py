@@ -10,27 +10,20 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from statistics import median
 
 from rich.table import Table
 
 from benchmarks.machine import machine
-from benchmarks.measure import seconds_each
 from benchmarks.processes import Program, program
 from benchmarks.recovery import recovery_s
 from benchmarks.report import Goal, console, show_goals, show_rows, write_goals
-from benchmarks.rounds import Pair, Part, Rounds, at_least, at_most_beyond, measure_rounds, rows
-from benchmarks.service_with_keys import new_store
-from opserve_client import Client
+from benchmarks.rounds import Pair, Part, at_least, measure_rounds, rows
 from opserve_client.private_service import private_service
-from server.store.postgresql import postgresql
 
 ROUNDS = 9
 SECONDS = 1.0
 CALLS = {"small": "small calls, 1 KiB, a second", "kernel": "kernels of 10 ms a second"}
-MOVED = "OpenSession and CloseSession, p50 ms"
-SESSIONS = 50
-SMALL_TARGET, KERNEL_TARGET, MOVED_TARGET_MS, RECOVERY_TARGET_S = 1.25, 1.6, 5.0, 5.0
+SMALL_TARGET, KERNEL_TARGET, RECOVERY_TARGET_S = 1.25, 1.6, 5.0
 
 
 class Rates:
@@ -52,7 +45,7 @@ class Rates:
 
 
 def main() -> None:
-    """Measures, prints, and writes benchmarks/out/farm.json."""
+    """Measures, prints, and writes benchmarks/out/farm_calls.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
@@ -62,13 +55,10 @@ def main() -> None:
         measured = measure_rounds(parts, rounds=given.rounds)
     show_rows(f"{described}; two services | one service", rows(measured))
     _show_cpu(rates.cpu)
-    moved = _moved_sessions(rounds=given.rounds)
-    show_rows(f"{described}; a session opened after a move | at once", rows(moved))
     recovered = asyncio.run(recovery_s())
     goals = [
         at_least(SMALL_TARGET, "rate of small calls, two services", measured[CALLS["small"]]),
         at_least(KERNEL_TARGET, "rate of kernels, two services", measured[CALLS["kernel"]]),
-        at_most_beyond(MOVED_TARGET_MS, "a move of a new session, ms", moved[MOVED]),
         Goal(
             goal="recovery of a killed service without Ray, s",
             value=max(recovered.values()),
@@ -77,7 +67,7 @@ def main() -> None:
         ),
     ]
     show_goals(goals)
-    console().print(f"written to {write_goals('farm', goals)}")
+    console().print(f"written to {write_goals('farm_calls', goals)}")
 
 
 @contextmanager
@@ -114,38 +104,6 @@ def _rate(clients: Sequence[Program], call: str) -> tuple[float, float]:
     calls = sum(answer["calls"] for answer in answers)
     rate = sum(answer["calls"] / answer["seconds"] for answer in answers)
     return rate, sum(answer["cpu_s"] for answer in answers) / calls
-
-
-def _moved_sessions(*, rounds: int) -> Rounds:
-    """Sessions opened by a full service, which moves them, and by the one with room."""
-    with postgresql() as server, ExitStack() as stack:
-        url = server.url("test")
-        asyncio.run(new_store(url, ()))
-        settings = {"store_url": url, "device_sessions_limit": "2", "farm_lease_s": "1"}
-        full, other = (
-            stack.enter_context(
-                Client(
-                    stack.enter_context(
-                        private_service(devices='["ascend910b"]', farm_name=name, **settings)
-                    ).grpc
-                )
-            )
-            for name in ("full", "other")
-        )
-        while len(full.list_devices()) < len(("full", "other")):
-            pass  # the next renewal brings the other one
-        for _ in range(2):
-            stack.enter_context(full.open_session())
-
-        def opened() -> Mapping[str, Pair]:
-            return {MOVED: Pair(subject=_session_ms(full), yardstick=_session_ms(other))}
-
-        return measure_rounds([opened], rounds=rounds)
-
-
-def _session_ms(client: Client) -> float:
-    """The p50 of a session that is opened and closed."""
-    return median(seconds_each(lambda: client.open_session().close(), times=SESSIONS)) * 1e3
 
 
 def _show_cpu(cpu: Mapping[str, float]) -> None:

@@ -92,7 +92,7 @@ def _read(path: Path) -> bytes:
 
 @contextmanager
 def _machine(*options: str) -> Generator["subprocess.Popen[bytes]"]:
-    command = [PROGRAMS / "ray", *START, *options]
+    command = [f"{PROGRAMS / 'ray'}", *START, *options]
     process = subprocess.Popen(command, env=os.environ | RAY, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:

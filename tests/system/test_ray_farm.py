@@ -44,7 +44,7 @@ def farm(monkeypatch: pytest.MonkeyPatch) -> Iterator["Farm"]:
     ray = import_module("opserve_server.placement.ray_cluster")  # reads the environment
     with postgresql() as store, ray_cluster() as cluster:
         url = store.url("test")
-        subprocess.run([PROGRAMS / "opserve", "bootstrap", "--store", url], check=True)
+        subprocess.run([f"{PROGRAMS / 'opserve'}", "bootstrap", "--store", url], check=True)
         settings = {"OPSERVE_STORE_URL": url, "OPSERVE_NO_KEYS": "true"}
         yield Farm(cluster, os.environ | settings, ray)
 
@@ -65,7 +65,7 @@ class Farm:
     def command(self, *words: str) -> dict[str, Addresses]:
         """Runs `opserve farm`; returns the addresses that it prints, by the names of services."""
         done = subprocess.run(
-            [PROGRAMS / "opserve", "farm", *words, "--ray", HEAD],
+            [f"{PROGRAMS / 'opserve'}", "farm", *words, "--ray", HEAD],
             env=self.environment,
             stdout=subprocess.PIPE,
             text=True,
@@ -76,7 +76,7 @@ class Farm:
 
     def hosts(self, address: Addresses) -> set[str]:
         """The services whose devices `opserve farm status` shows, by one of them."""
-        command = [PROGRAMS / "opserve", "farm", "status", "--json", "--address", address.grpc]
+        command = [f"{PROGRAMS / 'opserve'}", "farm", "status", "--json", "--address", address.grpc]
         shown = subprocess.run(command, env=self.environment, capture_output=True, check=True)
         return {device["host"] for device in json.loads(shown.stdout)}
 
