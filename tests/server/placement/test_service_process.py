@@ -55,7 +55,7 @@ def test_a_wrong_setting_is_reported_before_a_service_starts() -> None:
 
 
 def test_a_farm_needs_a_store_that_its_services_share() -> None:
-    with pytest.raises(SettingRefused, match="store_url"):
+    with pytest.raises(SettingRefused, match="set OPSERVE_STORE_URL to postgresql"):
         check_settings({"OPSERVE_STORE_URL": "sqlite:///opserve.db"})
 
 
