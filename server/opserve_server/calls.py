@@ -13,6 +13,7 @@ from opserve_server.core.errors import (
     CallTooLarge,
     HandleNotFound,
     InvalidArgument,
+    Moved,
     NotAllowed,
     OpserveError,
     QuotaExceeded,
@@ -149,6 +150,14 @@ def quota_members(error: OpserveError) -> QuotaMembers:
     if not isinstance(error, QuotaExceeded):
         return {}
     return {"limit": error.limit, "use": error.use, "retry_after_s": error.retry_after_s}
+
+
+def moved_members(error: OpserveError) -> dict[str, str]:
+    """Members about the service that a client must call instead, by their names on every wire."""
+    if not isinstance(error, Moved):
+        return {}
+    to = error.service
+    return {"service": to.name, "grpc_address": to.grpc, "http_address": to.http}
 
 
 class BodyTooLarge(CallTooLarge):

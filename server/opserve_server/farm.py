@@ -113,6 +113,7 @@ class Membership:
             self.epoch = epoch
             found = [one for one in await services.live() if one.name != self.name]
         self.others = [_record_of(one) for one in found]
+        service.accounts.count_elsewhere(other.uses for other in self.others)
         self._lease_ends_s = began_s + self._lease_s
 
     async def keep(self, services: Services, service: Service) -> None:
@@ -156,6 +157,7 @@ class Membership:
             kernel_variant=variant_on(PROFILES[DEFAULT_PROFILE]),
             drains=service.draining,
             devices=json.dumps([_stored(one) for one in service.device_records()]),
+            uses=json.dumps(service.accounts.uses()),
         )
 
 
@@ -208,6 +210,7 @@ def _record_of(row: ServiceRow) -> ServiceRecord:
         contract=row.contract,
         drains=row.drains,
         devices=tuple(_device_of(one, host=row.name) for one in json.loads(row.devices)),
+        uses=json.loads(row.uses),
     )
 
 

@@ -16,9 +16,10 @@ if TYPE_CHECKING:  # for services with a store alone; see store_synchronisation.
     from opserve_server.store.store import Store
 
 USES_INTERVAL_S = 30.0
-"""Seconds between two writes of device time and last uses of keys; a service that is killed loses
-what it has not written. No setting: a longer interval would lose more of a day's quota at a kill,
-and one small transaction in 30 s costs nothing noticeable."""
+"""Seconds between two writes of device time and last uses of keys, each with a read of today's
+device time of all services; a service that is killed loses what it has not written. No setting: a
+longer interval would lose more of a day's quota at a kill, and one small transaction in 30 s costs
+nothing noticeable."""
 FORGETTING_INTERVAL_S = 3600.0
 """Seconds between two deletions of old audit entries, whose age is counted in days."""
 _DAY_S = 86_400.0
@@ -128,11 +129,13 @@ class Identity:
             self._store_answered = True
 
     async def _write_uses(self) -> None:
-        await self._service.accounts.book.save(self.store.usage)
+        book = self._service.accounts.book
+        await book.save(self.store.usage)
         try:
             await self.store.keys.touch(self._guard.take_uses())
-        except Exception:  # nothing depends on it; the next write has newer values
-            log.exception("last uses of keys were not stored")
+            await book.load(self.store.usage)  # with what other services of a farm have used
+        except Exception:  # the next write has newer values
+            log.exception("last uses of keys were not stored, or today's usage was not read")
 
     async def _forget_old(self) -> None:
         now = self._clock()

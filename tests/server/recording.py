@@ -22,7 +22,7 @@ from opserve_server.core.history import (
     Outcome,
     WorkKind,
 )
-from opserve_server.core.info import SessionInfo, WaitingInfo
+from opserve_server.core.info import ServiceAddress, SessionInfo, WaitingInfo
 from opserve_server.core.observations import Observe, ignore
 from opserve_server.core.principal import Principal
 from opserve_server.core.results import Result, Written
@@ -69,6 +69,7 @@ ASKED = SessionRequest(
     exclusive_s=9.0,
     accuracy="fast",
     documented_rules="warn",
+    here=True,
 )
 """A request without a default in it."""
 LISTED = SessionInfo(
@@ -97,6 +98,10 @@ WAITING = WaitingInfo(
     waited_s=1.5,
     left_s=58.5,
 )
+SERVICES = (
+    ServiceAddress(name="a", grpc="grpc://a:1", http="http://a:2"),
+    ServiceAddress(name="b", grpc="grpc://b:1", http="http://b:2"),
+)
 FOUND = FoundSession(
     session=SESSION,
     device=DEVICE,
@@ -110,6 +115,7 @@ FOUND = FoundSession(
     last_executor=9,
     last_stream=4,
     last_event=5,
+    services=SERVICES,
 )
 WARNING = results.RuleWarning(
     code=161002,
@@ -217,6 +223,11 @@ class RecordingService(Service):
         ((_, _, (command,)),) = self.asked
         return command
 
+    @property
+    @override
+    def services(self) -> tuple[ServiceAddress, ...]:
+        return SERVICES
+
     @override
     def list_devices(self, principal: Principal) -> list[DeviceInfo]:
         self._fail()
@@ -244,6 +255,7 @@ class RecordingService(Service):
             documented_rules="error",
             local_lane=SHARED_MEMORY,
             local_lane_token=SHARED_MEMORY_TOKEN,
+            services=SERVICES,
         )
 
     @override

@@ -19,6 +19,7 @@ from opserve_kernels.tensor import DataType, Format, Tensor
 from opserve_server.core import errors
 from opserve_server.core.commands import Command
 from opserve_server.core.errors import OpserveError
+from opserve_server.core.info import ServiceAddress
 from opserve_server.core.principal import LOCAL
 from opserve_server.core.tenants import Resource
 from server.core import every_command as core
@@ -146,6 +147,7 @@ ERRORS: Sequence[OpserveError] = [
     errors.Unauthenticated("an unknown key"),
     errors.Unavailable(_STATUS, "groups: given 3", **_PARTS),
     errors.StoreUnavailable(),
+    errors.Moved(ServiceAddress(name="b", grpc="grpc://b:1", http="http://b:2")),
     errors.DataCorrupted("crc32c", given=1, allowed=2),
     errors.ExecutionFailed("executor: given 4, whose kernel failed", executor=4),
     errors.ExecutionAborted("executor: given 4, whose stream was aborted", executor=4),
@@ -165,12 +167,14 @@ DOMAINS: Mapping[type[AnyStatus], str] = {
 }
 
 
-def members_of(error: OpserveError) -> dict[str, float]:
+def members_of(error: OpserveError) -> dict[str, float | str]:
     """Metadata of an error beside its message, for some classes."""
     match error:
         case errors.ExecutionFailed():
             return {"executor": 4}
         case errors.QuotaExceeded():
             return {"limit": 8, "use": 8, "retry_after_s": 1.5}
+        case errors.Moved():
+            return {"service": "b", "grpc_address": "grpc://b:1", "http_address": "http://b:2"}
         case _:
             return {}

@@ -3,19 +3,23 @@
 import json
 import logging
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pytest
 from typing_extensions import override
 
-from opserve_server.core.errors import Unavailable
-from opserve_server.core.principal import LOCAL
+from opserve_server.core.errors import Moved, QuotaExceeded, Unavailable
+from opserve_server.core.memory_commands import Allocate
+from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.service import Service
+from opserve_server.core.session_request import SessionRequest
+from opserve_server.core.tenants import Quota, Resource, Tenant
 from opserve_server.farm import Membership
 from opserve_server.store.database import Database
 from opserve_server.store.services import ServiceRow, Services
 from opserve_server.store.store import open_store
-from server.core.fakes import LIMITS, FakeDevice
+from server.core.fakes import KIB, LIMITS, FakeDevice
 from server.store.conftest import TIMEOUT_S
 from server.store.farm_services import end_lease, row
 
@@ -121,8 +125,10 @@ async def test_no_session_is_opened_after_the_lease_and_open_ones_go_on(farm: Tw
     opened = await farm.a.service.open_session(LOCAL)
     farm.clock.now_s += LEASE_S
     with pytest.raises(Unavailable, match="has lost the store of its farm") as refusal:
-        await farm.a.service.open_session(LOCAL)
+        await farm.a.service.open_session(LOCAL, SessionRequest(here=True))
     assert refusal.value.status == 507901
+    with pytest.raises(Moved):
+        await farm.a.service.open_session(LOCAL)
     assert farm.a.service.get_session(LOCAL, opened.session).session == opened.session
     await farm.a.renew()
     await farm.a.service.open_session(LOCAL)
@@ -185,3 +191,76 @@ async def test_a_service_that_ends_leaves_the_directory(farm: TwoMembers) -> Non
     await farm.b.renew()
     assert farm.b.membership.others == []
     assert not farm.a.membership.accepts
+
+
+OURS = Principal(tenant="ours", name="test", scopes=frozenset({Scope.OPERATE}))
+
+
+def limit(farm: TwoMembers, **quota: int) -> None:
+    for member in (farm.a, farm.b):
+        member.service.renew_tenants([Tenant(name="ours", quota=Quota(**quota))])  # type: ignore[arg-type]  # each by its name
+
+
+async def open_until_refused(member: Member) -> list[str]:
+    """The sessions that a service admits."""
+    opened: list[str] = []
+    with suppress(QuotaExceeded):
+        while True:
+            request = SessionRequest(here=True)
+            opened.append((await member.service.open_session(OURS, request)).session)
+    return opened
+
+
+async def test_a_quota_of_sessions_holds_for_the_farm_but_for_one_renewal(
+    farm: TwoMembers,
+) -> None:
+    limit(farm, sessions=2)
+    own = await open_until_refused(farm.a)
+    assert len(own) == 2
+    await farm.a.renew()
+    await farm.b.renew()
+    assert await open_until_refused(farm.b) == []
+    await farm.a.service.close_session(OURS, own[0])
+    await farm.a.renew()
+    await farm.b.renew()
+    # Until the next renewal each service may admit what was left: 1 session each, 2 in all.
+    admitted = [len(await open_until_refused(member)) for member in (farm.a, farm.b)]
+    assert admitted == [1, 1]
+    await farm.a.renew()
+    await farm.b.renew()
+    assert [await open_until_refused(member) for member in (farm.a, farm.b)] == [[], []]
+    assert farm.b.service.accounts.of("ours").use(Resource.SESSIONS) == 3
+
+
+async def test_a_quota_of_device_memory_holds_for_the_farm(farm: TwoMembers) -> None:
+    limit(farm, device_memory_bytes=256 * KIB)
+    session = (await farm.a.service.open_session(OURS)).session
+    await farm.a.service.run(OURS, session, Allocate(size_bytes=100 * KIB))
+    await farm.a.renew()
+    await farm.b.renew()
+    session = (await farm.b.service.open_session(OURS)).session
+    await farm.b.service.run(OURS, session, Allocate(size_bytes=100 * KIB))
+    with pytest.raises(QuotaExceeded, match="Quota of device memory"):
+        await farm.b.service.run(OURS, session, Allocate(size_bytes=100 * KIB))
+
+
+async def test_what_a_lost_service_used_is_free_after_its_lease(farm: TwoMembers, url: str) -> None:
+    limit(farm, sessions=2)
+    await open_until_refused(farm.a)
+    await farm.a.renew()
+    await farm.b.renew()
+    await end_lease(url, "a")
+    await farm.b.renew()
+    assert len(await open_until_refused(farm.b)) == 2
+
+
+async def test_a_request_moves_to_the_room_of_the_last_renewal(farm: TwoMembers) -> None:
+    for _ in range(LIMITS.device_sessions_limit):
+        opened = await farm.a.service.open_session(LOCAL)
+    with pytest.raises(Moved) as moved:
+        await farm.a.service.open_session(LOCAL)
+    assert moved.value.service == opened.services[1]
+    assert moved.value.service.http == "http://b:2"
+    with pytest.raises(Moved) as moved:
+        farm.b.service.get_session(LOCAL, opened.session)
+    assert moved.value.service.name == "a"

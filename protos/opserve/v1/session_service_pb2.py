@@ -26,53 +26,55 @@ from opserve.v1 import memory_service_pb2 as opserve_dot_v1_dot_memory__service_
 from opserve.v1 import stream_service_pb2 as opserve_dot_v1_dot_stream__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n opserve/v1/session_service.proto\x12\nopserve.v1\x1a\x1fopserve/v1/memory_service.proto\x1a\x1fopserve/v1/stream_service.proto\"\x14\n\x12ListDevicesRequest\"K\n\x13ListDevicesResponse\x12#\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x12.opserve.v1.Device\x12\x0f\n\x07version\x18\x02 \x01(\t\"\xe5\x01\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x10\n\x08products\x18\x03 \x01(\t\x12\x11\n\toperators\x18\x04 \x03(\t\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x04\x12\x19\n\x11\x66ree_memory_bytes\x18\x06 \x01(\x04\x12\r\n\x05ready\x18\x07 \x01(\x08\x12\x10\n\x08sessions\x18\x08 \x01(\r\x12\x0c\n\x04tags\x18\t \x03(\t\x12\x11\n\texclusive\x18\n \x01(\x08\x12\x16\n\x0ekernel_variant\x18\x0b \x01(\t\x12\x0c\n\x04host\x18\x0c \x01(\t\"\x83\x02\n\x12OpenSessionRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0f\n\x07lease_s\x18\x02 \x01(\x01\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x1d\n\x15workspace_limit_bytes\x18\x04 \x01(\x04\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x10\n\x08priority\x18\x06 \x01(\x03\x12\x0e\n\x06wait_s\x18\x07 \x01(\x01\x12\x11\n\texclusive\x18\x08 \x01(\x08\x12\x13\n\x0b\x65xclusive_s\x18\t \x01(\x01\x12\x14\n\x0ctell_after_s\x18\n \x01(\x01\x12\x10\n\x08\x61\x63\x63uracy\x18\x0b \x01(\t\x12\x18\n\x10\x64ocumented_rules\x18\x0c \x01(\t\"\xf5\x01\n\x13OpenSessionResponse\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\"\n\x06\x64\x65vice\x18\x02 \x01(\x0b\x32\x12.opserve.v1.Device\x12\x0f\n\x07lease_s\x18\x03 \x01(\x01\x12\x12\n\nlocal_lane\x18\x04 \x01(\t\x12\x18\n\x10local_lane_token\x18\x05 \x01(\t\x12\x18\n\x10\x65xclusive_left_s\x18\x06 \x01(\x01\x12$\n\x07waiting\x18\x07 \x01(\x0b\x32\x13.opserve.v1.Waiting\x12\x10\n\x08\x61\x63\x63uracy\x18\x08 \x01(\t\x12\x18\n\x10\x64ocumented_rules\x18\t \x01(\t\"\x14\n\x12ListWaitingRequest\";\n\x13ListWaitingResponse\x12$\n\x07waiting\x18\x01 \x03(\x0b\x32\x13.opserve.v1.Waiting\"\xc4\x01\n\x07Waiting\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12\x10\n\x08priority\x18\x06 \x01(\x03\x12\x10\n\x08position\x18\x07 \x01(\r\x12\x11\n\twaits_for\x18\x08 \x01(\t\x12\x10\n\x08waited_s\x18\t \x01(\x01\x12\x0e\n\x06left_s\x18\n \x01(\x01\x12\n\n\x02id\x18\x0b \x01(\t\"$\n\x11GetSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\xa3\x02\n\x12GetSessionResponse\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\"\n\x06\x64\x65vice\x18\x02 \x01(\x0b\x32\x12.opserve.v1.Device\x12\x0f\n\x07lease_s\x18\x03 \x01(\x01\x12\x12\n\nlocal_lane\x18\x04 \x01(\t\x12\x13\n\x0blast_buffer\x18\x05 \x01(\r\x12\x15\n\rlast_executor\x18\x06 \x01(\r\x12\x13\n\x0blast_stream\x18\x07 \x01(\r\x12\x12\n\nlast_event\x18\x08 \x01(\r\x12\x18\n\x10local_lane_token\x18\t \x01(\t\x12\x18\n\x10\x65xclusive_left_s\x18\n \x01(\x01\x12\x10\n\x08\x61\x63\x63uracy\x18\x0b \x01(\t\x12\x18\n\x10\x64ocumented_rules\x18\x0c \x01(\t\"#\n\x10KeepAliveRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"$\n\x11KeepAliveResponse\x12\x0f\n\x07lease_s\x18\x01 \x01(\x01\"&\n\x13\x43loseSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\x16\n\x14\x43loseSessionResponse\"r\n\x1cSetDeterministicLevelRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12-\n\x05level\x18\x02 \x01(\x0e\x32\x1e.opserve.v1.DeterministicLevel\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x1f\n\x1dSetDeterministicLevelResponse\"%\n\x12GetTimelineRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\x81\x01\n\x13GetTimelineResponse\x12+\n\x07streams\x18\x01 \x03(\x0b\x32\x1a.opserve.v1.StreamTimeline\x12%\n\x06\x63opies\x18\x02 \x03(\x0b\x32\x15.opserve.v1.CopyEntry\x12\x16\n\x0ekernel_variant\x18\x03 \x01(\t\"J\n\x0eStreamTimeline\x12\x0e\n\x06stream\x18\x01 \x01(\r\x12(\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x17.opserve.v1.StreamEntry*\xbc\x01\n\x12\x44\x65terministicLevel\x12#\n\x1f\x44\x45TERMINISTIC_LEVEL_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44\x45TERMINISTIC_LEVEL_OFF\x10\x01\x12%\n!DETERMINISTIC_LEVEL_DETERMINISTIC\x10\x02\x12\x1e\n\x1a\x44\x45TERMINISTIC_LEVEL_STRONG\x10\x03\x12\x1d\n\x19\x44\x45TERMINISTIC_LEVEL_BATCH\x10\x04\x32\xa8\x05\n\x0eSessionService\x12N\n\x0bListDevices\x12\x1e.opserve.v1.ListDevicesRequest\x1a\x1f.opserve.v1.ListDevicesResponse\x12N\n\x0bOpenSession\x12\x1e.opserve.v1.OpenSessionRequest\x1a\x1f.opserve.v1.OpenSessionResponse\x12N\n\x0bListWaiting\x12\x1e.opserve.v1.ListWaitingRequest\x1a\x1f.opserve.v1.ListWaitingResponse\x12K\n\nGetSession\x12\x1d.opserve.v1.GetSessionRequest\x1a\x1e.opserve.v1.GetSessionResponse\x12H\n\tKeepAlive\x12\x1c.opserve.v1.KeepAliveRequest\x1a\x1d.opserve.v1.KeepAliveResponse\x12Q\n\x0c\x43loseSession\x12\x1f.opserve.v1.CloseSessionRequest\x1a .opserve.v1.CloseSessionResponse\x12l\n\x15SetDeterministicLevel\x12(.opserve.v1.SetDeterministicLevelRequest\x1a).opserve.v1.SetDeterministicLevelResponse\x12N\n\x0bGetTimeline\x12\x1e.opserve.v1.GetTimelineRequest\x1a\x1f.opserve.v1.GetTimelineResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n opserve/v1/session_service.proto\x12\nopserve.v1\x1a\x1fopserve/v1/memory_service.proto\x1a\x1fopserve/v1/stream_service.proto\"\x14\n\x12ListDevicesRequest\"K\n\x13ListDevicesResponse\x12#\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x12.opserve.v1.Device\x12\x0f\n\x07version\x18\x02 \x01(\t\"\xe5\x01\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x10\n\x08products\x18\x03 \x01(\t\x12\x11\n\toperators\x18\x04 \x03(\t\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x04\x12\x19\n\x11\x66ree_memory_bytes\x18\x06 \x01(\x04\x12\r\n\x05ready\x18\x07 \x01(\x08\x12\x10\n\x08sessions\x18\x08 \x01(\r\x12\x0c\n\x04tags\x18\t \x03(\t\x12\x11\n\texclusive\x18\n \x01(\x08\x12\x16\n\x0ekernel_variant\x18\x0b \x01(\t\x12\x0c\n\x04host\x18\x0c \x01(\t\"7\n\x0b\x46\x61rmService\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04grpc\x18\x02 \x01(\t\x12\x0c\n\x04http\x18\x03 \x01(\t\"\x91\x02\n\x12OpenSessionRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0f\n\x07lease_s\x18\x02 \x01(\x01\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x1d\n\x15workspace_limit_bytes\x18\x04 \x01(\x04\x12\x0c\n\x04tags\x18\x05 \x03(\t\x12\x10\n\x08priority\x18\x06 \x01(\x03\x12\x0e\n\x06wait_s\x18\x07 \x01(\x01\x12\x11\n\texclusive\x18\x08 \x01(\x08\x12\x13\n\x0b\x65xclusive_s\x18\t \x01(\x01\x12\x14\n\x0ctell_after_s\x18\n \x01(\x01\x12\x10\n\x08\x61\x63\x63uracy\x18\x0b \x01(\t\x12\x18\n\x10\x64ocumented_rules\x18\x0c \x01(\t\x12\x0c\n\x04here\x18\r \x01(\x08\"\xa0\x02\n\x13OpenSessionResponse\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\"\n\x06\x64\x65vice\x18\x02 \x01(\x0b\x32\x12.opserve.v1.Device\x12\x0f\n\x07lease_s\x18\x03 \x01(\x01\x12\x12\n\nlocal_lane\x18\x04 \x01(\t\x12\x18\n\x10local_lane_token\x18\x05 \x01(\t\x12\x18\n\x10\x65xclusive_left_s\x18\x06 \x01(\x01\x12$\n\x07waiting\x18\x07 \x01(\x0b\x32\x13.opserve.v1.Waiting\x12\x10\n\x08\x61\x63\x63uracy\x18\x08 \x01(\t\x12\x18\n\x10\x64ocumented_rules\x18\t \x01(\t\x12)\n\x08services\x18\n \x03(\x0b\x32\x17.opserve.v1.FarmService\"\x14\n\x12ListWaitingRequest\";\n\x13ListWaitingResponse\x12$\n\x07waiting\x18\x01 \x03(\x0b\x32\x13.opserve.v1.Waiting\"\xc4\x01\n\x07Waiting\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12\x10\n\x08priority\x18\x06 \x01(\x03\x12\x10\n\x08position\x18\x07 \x01(\r\x12\x11\n\twaits_for\x18\x08 \x01(\t\x12\x10\n\x08waited_s\x18\t \x01(\x01\x12\x0e\n\x06left_s\x18\n \x01(\x01\x12\n\n\x02id\x18\x0b \x01(\t\"$\n\x11GetSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\xce\x02\n\x12GetSessionResponse\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\"\n\x06\x64\x65vice\x18\x02 \x01(\x0b\x32\x12.opserve.v1.Device\x12\x0f\n\x07lease_s\x18\x03 \x01(\x01\x12\x12\n\nlocal_lane\x18\x04 \x01(\t\x12\x13\n\x0blast_buffer\x18\x05 \x01(\r\x12\x15\n\rlast_executor\x18\x06 \x01(\r\x12\x13\n\x0blast_stream\x18\x07 \x01(\r\x12\x12\n\nlast_event\x18\x08 \x01(\r\x12\x18\n\x10local_lane_token\x18\t \x01(\t\x12\x18\n\x10\x65xclusive_left_s\x18\n \x01(\x01\x12\x10\n\x08\x61\x63\x63uracy\x18\x0b \x01(\t\x12\x18\n\x10\x64ocumented_rules\x18\x0c \x01(\t\x12)\n\x08services\x18\r \x03(\x0b\x32\x17.opserve.v1.FarmService\"#\n\x10KeepAliveRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"$\n\x11KeepAliveResponse\x12\x0f\n\x07lease_s\x18\x01 \x01(\x01\"&\n\x13\x43loseSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\x16\n\x14\x43loseSessionResponse\"r\n\x1cSetDeterministicLevelRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12-\n\x05level\x18\x02 \x01(\x0e\x32\x1e.opserve.v1.DeterministicLevel\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x1f\n\x1dSetDeterministicLevelResponse\"%\n\x12GetTimelineRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\"\x81\x01\n\x13GetTimelineResponse\x12+\n\x07streams\x18\x01 \x03(\x0b\x32\x1a.opserve.v1.StreamTimeline\x12%\n\x06\x63opies\x18\x02 \x03(\x0b\x32\x15.opserve.v1.CopyEntry\x12\x16\n\x0ekernel_variant\x18\x03 \x01(\t\"J\n\x0eStreamTimeline\x12\x0e\n\x06stream\x18\x01 \x01(\r\x12(\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\x17.opserve.v1.StreamEntry*\xbc\x01\n\x12\x44\x65terministicLevel\x12#\n\x1f\x44\x45TERMINISTIC_LEVEL_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44\x45TERMINISTIC_LEVEL_OFF\x10\x01\x12%\n!DETERMINISTIC_LEVEL_DETERMINISTIC\x10\x02\x12\x1e\n\x1a\x44\x45TERMINISTIC_LEVEL_STRONG\x10\x03\x12\x1d\n\x19\x44\x45TERMINISTIC_LEVEL_BATCH\x10\x04\x32\xa8\x05\n\x0eSessionService\x12N\n\x0bListDevices\x12\x1e.opserve.v1.ListDevicesRequest\x1a\x1f.opserve.v1.ListDevicesResponse\x12N\n\x0bOpenSession\x12\x1e.opserve.v1.OpenSessionRequest\x1a\x1f.opserve.v1.OpenSessionResponse\x12N\n\x0bListWaiting\x12\x1e.opserve.v1.ListWaitingRequest\x1a\x1f.opserve.v1.ListWaitingResponse\x12K\n\nGetSession\x12\x1d.opserve.v1.GetSessionRequest\x1a\x1e.opserve.v1.GetSessionResponse\x12H\n\tKeepAlive\x12\x1c.opserve.v1.KeepAliveRequest\x1a\x1d.opserve.v1.KeepAliveResponse\x12Q\n\x0c\x43loseSession\x12\x1f.opserve.v1.CloseSessionRequest\x1a .opserve.v1.CloseSessionResponse\x12l\n\x15SetDeterministicLevel\x12(.opserve.v1.SetDeterministicLevelRequest\x1a).opserve.v1.SetDeterministicLevelResponse\x12N\n\x0bGetTimeline\x12\x1e.opserve.v1.GetTimelineRequest\x1a\x1f.opserve.v1.GetTimelineResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opserve.v1.session_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DETERMINISTICLEVEL']._serialized_start=2105
-  _globals['_DETERMINISTICLEVEL']._serialized_end=2293
+  _globals['_DETERMINISTICLEVEL']._serialized_start=2262
+  _globals['_DETERMINISTICLEVEL']._serialized_end=2450
   _globals['_LISTDEVICESREQUEST']._serialized_start=114
   _globals['_LISTDEVICESREQUEST']._serialized_end=134
   _globals['_LISTDEVICESRESPONSE']._serialized_start=136
   _globals['_LISTDEVICESRESPONSE']._serialized_end=211
   _globals['_DEVICE']._serialized_start=214
   _globals['_DEVICE']._serialized_end=443
-  _globals['_OPENSESSIONREQUEST']._serialized_start=446
-  _globals['_OPENSESSIONREQUEST']._serialized_end=705
-  _globals['_OPENSESSIONRESPONSE']._serialized_start=708
-  _globals['_OPENSESSIONRESPONSE']._serialized_end=953
-  _globals['_LISTWAITINGREQUEST']._serialized_start=955
-  _globals['_LISTWAITINGREQUEST']._serialized_end=975
-  _globals['_LISTWAITINGRESPONSE']._serialized_start=977
-  _globals['_LISTWAITINGRESPONSE']._serialized_end=1036
-  _globals['_WAITING']._serialized_start=1039
-  _globals['_WAITING']._serialized_end=1235
-  _globals['_GETSESSIONREQUEST']._serialized_start=1237
-  _globals['_GETSESSIONREQUEST']._serialized_end=1273
-  _globals['_GETSESSIONRESPONSE']._serialized_start=1276
-  _globals['_GETSESSIONRESPONSE']._serialized_end=1567
-  _globals['_KEEPALIVEREQUEST']._serialized_start=1569
-  _globals['_KEEPALIVEREQUEST']._serialized_end=1604
-  _globals['_KEEPALIVERESPONSE']._serialized_start=1606
-  _globals['_KEEPALIVERESPONSE']._serialized_end=1642
-  _globals['_CLOSESESSIONREQUEST']._serialized_start=1644
-  _globals['_CLOSESESSIONREQUEST']._serialized_end=1682
-  _globals['_CLOSESESSIONRESPONSE']._serialized_start=1684
-  _globals['_CLOSESESSIONRESPONSE']._serialized_end=1706
-  _globals['_SETDETERMINISTICLEVELREQUEST']._serialized_start=1708
-  _globals['_SETDETERMINISTICLEVELREQUEST']._serialized_end=1822
-  _globals['_SETDETERMINISTICLEVELRESPONSE']._serialized_start=1824
-  _globals['_SETDETERMINISTICLEVELRESPONSE']._serialized_end=1855
-  _globals['_GETTIMELINEREQUEST']._serialized_start=1857
-  _globals['_GETTIMELINEREQUEST']._serialized_end=1894
-  _globals['_GETTIMELINERESPONSE']._serialized_start=1897
-  _globals['_GETTIMELINERESPONSE']._serialized_end=2026
-  _globals['_STREAMTIMELINE']._serialized_start=2028
-  _globals['_STREAMTIMELINE']._serialized_end=2102
-  _globals['_SESSIONSERVICE']._serialized_start=2296
-  _globals['_SESSIONSERVICE']._serialized_end=2976
+  _globals['_FARMSERVICE']._serialized_start=445
+  _globals['_FARMSERVICE']._serialized_end=500
+  _globals['_OPENSESSIONREQUEST']._serialized_start=503
+  _globals['_OPENSESSIONREQUEST']._serialized_end=776
+  _globals['_OPENSESSIONRESPONSE']._serialized_start=779
+  _globals['_OPENSESSIONRESPONSE']._serialized_end=1067
+  _globals['_LISTWAITINGREQUEST']._serialized_start=1069
+  _globals['_LISTWAITINGREQUEST']._serialized_end=1089
+  _globals['_LISTWAITINGRESPONSE']._serialized_start=1091
+  _globals['_LISTWAITINGRESPONSE']._serialized_end=1150
+  _globals['_WAITING']._serialized_start=1153
+  _globals['_WAITING']._serialized_end=1349
+  _globals['_GETSESSIONREQUEST']._serialized_start=1351
+  _globals['_GETSESSIONREQUEST']._serialized_end=1387
+  _globals['_GETSESSIONRESPONSE']._serialized_start=1390
+  _globals['_GETSESSIONRESPONSE']._serialized_end=1724
+  _globals['_KEEPALIVEREQUEST']._serialized_start=1726
+  _globals['_KEEPALIVEREQUEST']._serialized_end=1761
+  _globals['_KEEPALIVERESPONSE']._serialized_start=1763
+  _globals['_KEEPALIVERESPONSE']._serialized_end=1799
+  _globals['_CLOSESESSIONREQUEST']._serialized_start=1801
+  _globals['_CLOSESESSIONREQUEST']._serialized_end=1839
+  _globals['_CLOSESESSIONRESPONSE']._serialized_start=1841
+  _globals['_CLOSESESSIONRESPONSE']._serialized_end=1863
+  _globals['_SETDETERMINISTICLEVELREQUEST']._serialized_start=1865
+  _globals['_SETDETERMINISTICLEVELREQUEST']._serialized_end=1979
+  _globals['_SETDETERMINISTICLEVELRESPONSE']._serialized_start=1981
+  _globals['_SETDETERMINISTICLEVELRESPONSE']._serialized_end=2012
+  _globals['_GETTIMELINEREQUEST']._serialized_start=2014
+  _globals['_GETTIMELINEREQUEST']._serialized_end=2051
+  _globals['_GETTIMELINERESPONSE']._serialized_start=2054
+  _globals['_GETTIMELINERESPONSE']._serialized_end=2183
+  _globals['_STREAMTIMELINE']._serialized_start=2185
+  _globals['_STREAMTIMELINE']._serialized_end=2259
+  _globals['_SESSIONSERVICE']._serialized_start=2453
+  _globals['_SESSIONSERVICE']._serialized_end=3133
 # @@protoc_insertion_point(module_scope)

@@ -152,6 +152,35 @@ class Device(_message.Message):
 Global___Device: _TypeAlias = Device  # noqa: Y015
 
 @_typing.final
+class FarmService(_message.Message):
+    """A service of a farm, and where clients reach it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    GRPC_FIELD_NUMBER: _builtins.int
+    HTTP_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    grpc: _builtins.str
+    """Address of its gRPC API: "grpc://lab-7:50051", or "grpcs://lab-7:50051" with TLS."""
+    http: _builtins.str
+    """URL of its HTTP port: "http://lab-7:8080"."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        grpc: _builtins.str = ...,
+        http: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grpc", b"grpc", "http", b"http", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FarmService: _TypeAlias = FarmService  # noqa: Y015
+
+@_typing.final
 class OpenSessionRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -167,6 +196,7 @@ class OpenSessionRequest(_message.Message):
     TELL_AFTER_S_FIELD_NUMBER: _builtins.int
     ACCURACY_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
+    HERE_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Profile of the device, or a name of the vendor's: a SoC ("Ascend910B1", "Ascend310P3") or a product, in English
     or Chinese ("Atlas A2 training", "Atlas 推理系列产品"); case and spaces make no difference. docs/reference/profiles.md
@@ -200,6 +230,8 @@ class OpenSessionRequest(_message.Message):
     """Answer to a call that breaks a rule which only the vendor's page states: "error" rejects the call, "warn" accepts
     it as the vendor's source does and returns the broken rules as warnings. Empty means "error".
     """
+    here: _builtins.bool
+    """Whether this service answers, even if another service of the farm has room. A client sets it after several moves."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Tags that the device must have, all of them."""
@@ -219,10 +251,11 @@ class OpenSessionRequest(_message.Message):
         tell_after_s: _builtins.float = ...,
         accuracy: _builtins.str = ...,
         documented_rules: _builtins.str = ...,
+        here: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "documented_rules", b"documented_rules", "exclusive", b"exclusive", "exclusive_s", b"exclusive_s", "lease_s", b"lease_s", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tell_after_s", b"tell_after_s", "wait_s", b"wait_s", "workspace_limit_bytes", b"workspace_limit_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "documented_rules", b"documented_rules", "exclusive", b"exclusive", "exclusive_s", b"exclusive_s", "here", b"here", "lease_s", b"lease_s", "priority", b"priority", "profile", b"profile", "request_id", b"request_id", "tags", b"tags", "tell_after_s", b"tell_after_s", "wait_s", b"wait_s", "workspace_limit_bytes", b"workspace_limit_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -241,6 +274,7 @@ class OpenSessionResponse(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     ACCURACY_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
+    SERVICES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     """128 random bits in hexadecimal, a secret: the name gives access to the session. Empty while the request waits."""
     lease_s: _builtins.float
@@ -259,7 +293,13 @@ class OpenSessionResponse(_message.Message):
     def device(self) -> Global___Device: ...
     @_builtins.property
     def waiting(self) -> Global___Waiting:
-        """In place of all other fields, the state of the waiting request; see tell_after_s."""
+        """In place of all other fields but services, the state of the waiting request; see tell_after_s."""
+
+    @_builtins.property
+    def services(self) -> _containers.RepeatedCompositeFieldContainer[Global___FarmService]:
+        """The services of the farm, that of the session or of the waiting request first; empty outside a farm. Later calls
+        in the session, and repetitions of the request, go there.
+        """
 
     def __init__(
         self,
@@ -273,10 +313,11 @@ class OpenSessionResponse(_message.Message):
         waiting: Global___Waiting | None = ...,
         accuracy: _builtins.str = ...,
         documented_rules: _builtins.str = ...,
+        services: _abc.Iterable[Global___FarmService] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "device", b"device", "documented_rules", b"documented_rules", "exclusive_left_s", b"exclusive_left_s", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "device", b"device", "documented_rules", b"documented_rules", "exclusive_left_s", b"exclusive_left_s", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "services", b"services", "session", b"session", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -411,6 +452,7 @@ class GetSessionResponse(_message.Message):
     EXCLUSIVE_LEFT_S_FIELD_NUMBER: _builtins.int
     ACCURACY_FIELD_NUMBER: _builtins.int
     DOCUMENTED_RULES_FIELD_NUMBER: _builtins.int
+    SERVICES_FIELD_NUMBER: _builtins.int
     session: _builtins.str
     lease_s: _builtins.float
     local_lane: _builtins.str
@@ -427,6 +469,10 @@ class GetSessionResponse(_message.Message):
     documented_rules: _builtins.str
     @_builtins.property
     def device(self) -> Global___Device: ...
+    @_builtins.property
+    def services(self) -> _containers.RepeatedCompositeFieldContainer[Global___FarmService]:
+        """The services of the farm, that of the session first; empty outside a farm."""
+
     def __init__(
         self,
         *,
@@ -442,10 +488,11 @@ class GetSessionResponse(_message.Message):
         exclusive_left_s: _builtins.float = ...,
         accuracy: _builtins.str = ...,
         documented_rules: _builtins.str = ...,
+        services: _abc.Iterable[Global___FarmService] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["device", b"device"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "device", b"device", "documented_rules", b"documented_rules", "exclusive_left_s", b"exclusive_left_s", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accuracy", b"accuracy", "device", b"device", "documented_rules", b"documented_rules", "exclusive_left_s", b"exclusive_left_s", "last_buffer", b"last_buffer", "last_event", b"last_event", "last_executor", b"last_executor", "last_stream", b"last_stream", "lease_s", b"lease_s", "local_lane", b"local_lane", "local_lane_token", b"local_lane_token", "services", b"services", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

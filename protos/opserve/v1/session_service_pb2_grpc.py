@@ -99,6 +99,8 @@ class SessionServiceServicer(object):
     def OpenSession(self, request, context):
         """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
         request waits for wait_s.
+        In a farm FAILED_PRECONDITION (207005) with the metadata service, grpc_address and http_address: another service
+        has room, and this one has none. Calls in a session of another service get the same answer.
         Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
         tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
         wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.

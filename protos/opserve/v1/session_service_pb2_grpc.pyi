@@ -43,6 +43,8 @@ class SessionServiceStub:
     OpenSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]
     """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
     request waits for wait_s.
+    In a farm FAILED_PRECONDITION (207005) with the metadata service, grpc_address and http_address: another service
+    has room, and this one has none. Calls in a session of another service get the same answer.
     Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
     tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
     wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
@@ -79,6 +81,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     OpenSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.OpenSessionRequest, _session_service_pb2.OpenSessionResponse]  # type: ignore[assignment]
     """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
     request waits for wait_s.
+    In a farm FAILED_PRECONDITION (207005) with the metadata service, grpc_address and http_address: another service
+    has room, and this one has none. Calls in a session of another service get the same answer.
     Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
     tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
     wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.
@@ -124,6 +128,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_service_pb2.OpenSessionResponse, _abc.Awaitable[_session_service_pb2.OpenSessionResponse]]:
         """Opens a session: a lease on one device of a profile with all the requested tags. If none is available, the
         request waits for wait_s.
+        In a farm FAILED_PRECONDITION (207005) with the metadata service, grpc_address and http_address: another service
+        has room, and this one has none. Calls in a session of another service get the same answer.
         Errors: INVALID_ARGUMENT (107001) no device here can ever meet the request, (107000) a priority beyond the
         tenant's limit; RESOURCE_EXHAUSTED (207005) no capacity now and no wait, or a quota, (207014) too many requests
         wait; UNAVAILABLE (207004) no such device is ready and no wait; DEADLINE_EXCEEDED (507046) the wait is over.

@@ -33,7 +33,7 @@ from opserve_server.core.session_request import SessionRequest
 from opserve_server.npz import ArrayLimits
 
 ResultT = TypeVar("ResultT")
-_REFERENCE = SessionRequest(profile="reference", documented_rules=REFERENCE_RULES)
+_REFERENCE = SessionRequest(profile="reference", documented_rules=REFERENCE_RULES, here=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

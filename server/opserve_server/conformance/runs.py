@@ -553,6 +553,7 @@ class RunExecutor:
                 profile=profile,
                 accuracy=live.run.accuracy.value,
                 documented_rules=live.run.documented_rules.value,
+                here=True,  # the run is in this process
             )
             lease = await stack.enter_async_context(leased(self._service, live.principal, request))
         except InvalidArgument as error:

@@ -8,7 +8,7 @@ the same iteration of the event loop.
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -24,6 +24,9 @@ RETRY_AFTER_S = 1.0
 """Seconds until a retry, where the time of the next release is unknown."""
 BYTES_IN_FLIGHT = 2**30
 """Limit of a tenant whose quota has none, bytes, unless the settings name another."""
+FARM_RESOURCES = (Resource.SESSIONS, Resource.DEVICE_MEMORY)
+"""Resources that the quota of a tenant limits over all services of a farm; so does the ledger with
+device seconds. The other limits apply to each service."""
 _BURST_S = 1.0
 """Seconds of calls at the tenant's rate that may arrive at once."""
 
@@ -36,12 +39,14 @@ class ResourceCounter:
         resource: The resource.
         limit: Limit of the quota; infinite where the quota has none.
         use: Amount in use; for calls and device time see Account.use.
+        elsewhere: Amount in use on the other services of the farm, at their last renewal.
         refusals: Number of rejections.
     """
 
     resource: Resource
     limit: float
     use: int = 0
+    elsewhere: int = 0
     refusals: int = 0
 
 
@@ -98,7 +103,8 @@ class Account:
             return self._calls_ahead(self.counters[resource].limit)
         if resource is Resource.DEVICE_SECONDS:
             return self._book.seconds_today(self.tenant.name)
-        return self.counters[resource].use
+        counter = self.counters[resource]
+        return counter.use + counter.elsewhere
 
     def _calls_ahead(self, rate: float) -> float:
         if not 0 < rate < inf:
@@ -120,7 +126,7 @@ class Account:
     def check(self, resource: Resource) -> None:
         """Rejects one more than the quota of a resource allows (QuotaExceeded)."""
         counter = self.counters[resource]
-        if counter.use + 1 > counter.limit:
+        if counter.use + counter.elsewhere + 1 > counter.limit:
             raise self.refusal(counter)
 
     def reserve(self, resource: Resource, amount: int = 0) -> "Reservation":
@@ -206,7 +212,7 @@ class Reservation:
     @property
     def available(self) -> float:
         """Amount that the quota still allows; infinite without a limit."""
-        return self._counter.limit - self._counter.use
+        return self._counter.limit - self._counter.use - self._counter.elsewhere
 
     def check(self, requested: int = 1) -> None:
         """Rejects more than the quota allows (QuotaExceeded); changes nothing."""
@@ -257,6 +263,23 @@ class Accounts:
         if account is None or account.closed:
             raise Unauthenticated(f"tenant {tenant} is disabled or gone")
         return account
+
+    def uses(self) -> dict[str, dict[str, int]]:
+        """Use of what the quotas of a farm count, by tenant and resource."""
+        return {
+            account.tenant.name: {name: account.counters[name].use for name in FARM_RESOURCES}
+            for account in self
+            if any(account.counters[name].use for name in FARM_RESOURCES)
+        }
+
+    def count_elsewhere(self, uses: Iterable[Mapping[str, Mapping[str, int]]]) -> None:
+        """Sets the use on the other services of the farm, each as from their `uses`."""
+        reports = list(uses)
+        for account in self:
+            tenant = account.tenant.name
+            for name in FARM_RESOURCES:
+                found = (report.get(tenant, {}).get(name, 0) for report in reports)
+                account.counters[name].elsewhere = sum(found)
 
     def renew(self, tenants: Iterable[Tenant]) -> None:
         """Replaces the tenants of the service; LOCAL's own account stays."""

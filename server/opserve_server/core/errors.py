@@ -15,6 +15,7 @@ OpserveError               (opserve_kernels.errors) status, message, parameter, 
 │   └── PermissionDenied   the caller lacks a scope
 ├── Unavailable            no device is ready, or the service drains: 207004, 507901
 │   └── StoreUnavailable   the database of tenants and keys does not answer: 507901
+├── Moved                  another service of the farm has the session, or room for it: 207005
 ├── DataCorrupted          bytes are not what their sender's checksum says: 507052
 └── ExecutionFailed        a kernel failed on the device: 507015
     ├── ExecutionAborted   its stream was aborted: 107023
@@ -34,6 +35,7 @@ from opserve_kernels.errors import (
     shortened,
 )
 from opserve_kernels.status import Status
+from opserve_server.core.info import ServiceAddress
 from opserve_server.core.principal import LOCAL, Principal
 from opserve_server.core.tenants import Resource
 
@@ -46,6 +48,7 @@ __all__ = [
     "HandleNotFound",
     "InvalidArgument",
     "LimitExceeded",
+    "Moved",
     "NotAllowed",
     "NotSupported",
     "OpserveError",
@@ -401,6 +404,25 @@ class StoreUnavailable(Unavailable):
             given="no answer",
             allowed="a later try",
         )
+
+
+class Moved(OpserveError):
+    """Another service of the farm has the session, or room for it (207005).
+
+    Attributes:
+        service: The other service.
+    """
+
+    def __init__(self, service: ServiceAddress) -> None:
+        super().__init__(
+            Status.ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            f"Service {service.name} of this farm has the session, or room for it: call it at "
+            f"{service.http} or {service.grpc}.",
+            parameter="session",
+            given="another service of the farm",
+            allowed=service.http,
+        )
+        self.service = service
 
 
 class DataCorrupted(OpserveError):

@@ -1,10 +1,18 @@
 """Directory of a farm: services that share one store, as the core of one of them sees it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Protocol
 
-from opserve_server.core.info import DeviceInfo
+from opserve_kernels.errors import InvalidArgument
+from opserve_kernels.profiles import DEFAULT_PROFILE, profile_named
+from opserve_server.core.info import DeviceInfo, ServiceAddress
+from opserve_server.core.session_request import SessionRequest
+
+Uses = Mapping[str, Mapping[str, int]]
+"""Use of the resources that quotas of a farm count, by tenant and resource."""
+_ID_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +42,7 @@ class ServiceRecord:
         contract: Digest of its descriptions of operators.
         drains: Whether it accepts no new work.
         devices: Its devices.
+        uses: Use of resources by tenant.
     """
 
     name: str
@@ -43,6 +52,12 @@ class ServiceRecord:
     contract: str
     drains: bool
     devices: tuple[DeviceRecord, ...]
+    uses: Uses = field(default_factory=dict[str, Mapping[str, int]])
+
+    @property
+    def address(self) -> ServiceAddress:
+        """Its name, and where clients reach it."""
+        return ServiceAddress(name=self.name, grpc=self.grpc_address, http=self.http_address)
 
 
 class Farm(Protocol):
@@ -79,3 +94,51 @@ class Single:
 
 
 SINGLE = Single()
+
+
+def service_id(name: str) -> str:
+    """The last digits of the names of a service's sessions; empty outside a farm."""
+    return sha256(name.encode()).hexdigest()[:_ID_DIGITS] if name else ""
+
+
+def owner_of(farm: Farm, session: str) -> ServiceRecord | None:
+    """The other service that a session's name names; None where it names none."""
+    return next((one for one in farm.others if session.endswith(service_id(one.name))), None)
+
+
+def with_device(farm: Farm, request: SessionRequest) -> ServiceRecord | None:
+    """The other service with the most room on devices that can meet a request, even if it is full.
+
+    None where no other has such a device, and for a request that this service must answer.
+    """
+    if request.here:
+        return None
+    fitting = [one for one in farm.others if not one.drains and _fitting(one, request)]
+    return max(fitting, key=lambda service: _room_of(service, request), default=None)
+
+
+def with_room(farm: Farm, request: SessionRequest) -> ServiceRecord | None:
+    """The same where it has room; otherwise None."""
+    other = with_device(farm, request)
+    return other if other is not None and _room_of(other, request) else None
+
+
+def _room_of(service: ServiceRecord, request: SessionRequest) -> int:
+    fitting = _fitting(service, request)
+    if request.exclusive:
+        return sum(device.exclusive_room for device in fitting)
+    return max((device.room for device in fitting), default=0)
+
+
+def _fitting(service: ServiceRecord, request: SessionRequest) -> list[DeviceRecord]:
+    """The devices that can meet a request."""
+    try:
+        profile = profile_named(request.profile or DEFAULT_PROFILE).name
+    except InvalidArgument:
+        return []
+    tags = set(request.tags)
+    return [
+        one
+        for one in service.devices
+        if one.info.profile == profile and tags.issubset(one.info.tags)
+    ]

@@ -7,6 +7,21 @@ from opserve_server.core.tenants import Resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAddress:
+    """A service of a farm, and where clients reach it.
+
+    Attributes:
+        name: Its name in the farm.
+        grpc: Address of its gRPC API.
+        http: URL of its HTTP port.
+    """
+
+    name: str
+    grpc: str
+    http: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
     """A device as clients see it; operators have the vendor's names.
 
@@ -104,6 +119,7 @@ class OpenedSession:
         local_lane: Socket through which a client on this host maps its memory; empty where there is
             none.
         local_lane_token: Secret that such a client sends to the socket; empty where there is none.
+        services: The services of the farm, that of the session first; empty outside a farm.
     """
 
     session: str
@@ -114,6 +130,7 @@ class OpenedSession:
     documented_rules: str
     local_lane: str
     local_lane_token: str = field(repr=False)
+    services: tuple[ServiceAddress, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

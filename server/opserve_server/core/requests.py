@@ -14,6 +14,7 @@ from opserve_kernels.status import Status
 from opserve_server.core.errors import (
     InvalidArgument,
     LimitExceeded,
+    Moved,
     OpserveError,
     OutOfMemory,
     Unavailable,
@@ -21,7 +22,7 @@ from opserve_server.core.errors import (
 )
 
 Answer = TypeVar("Answer")
-PASSING = (LimitExceeded, OutOfMemory, Unavailable)
+PASSING = (LimitExceeded, Moved, OutOfMemory, Unavailable)
 """Rejections that a retry may avoid."""
 
 

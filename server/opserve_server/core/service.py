@@ -35,12 +35,13 @@ from opserve_server.core.errors import (
     Unauthenticated,
     service_drains,
 )
-from opserve_server.core.farm import SINGLE, DeviceRecord, Farm
+from opserve_server.core.farm import SINGLE, DeviceRecord, Farm, service_id
 from opserve_server.core.history import News, NoNews
 from opserve_server.core.info import (
     DeviceInfo,
     FoundSession,
     OpenedSession,
+    ServiceAddress,
     SessionInfo,
     Usage,
     WaitingInfo,
@@ -116,7 +117,7 @@ class Service:
             accounts=self.accounts,
             observe=observe,
             farm=farm,
-            new_name=new_session_name,
+            new_name=lambda: _named(new_session_name(), service_id(farm.name)),
         )
         self.series = Series()
         self.watched = WatchedItems(
@@ -138,6 +139,12 @@ class Service:
         """The devices of this service, then those of the other live services of its farm."""
         others = (device.info for service in self._farm.others for device in service.devices)
         return [*self.list_devices(principal), *others]
+
+    @property
+    def services(self) -> tuple[ServiceAddress, ...]:
+        """The services of the farm, this one first; empty outside a farm."""
+        own = self._farm.own
+        return () if own is None else tuple(one.address for one in (own, *self._farm.others))
 
     def device_records(self) -> list[DeviceRecord]:
         """The devices of this service, with the sessions that each can take."""
@@ -524,6 +531,7 @@ class Service:
             "documented_rules": session.plan_options.documented_rules.value,
             "local_lane": self._shared_memory,
             "local_lane_token": session.shared_memory_token.hex() if self._shared_memory else "",
+            "services": self.services,
         }
 
     def _describe(self, device: Device) -> DeviceInfo:
@@ -542,6 +550,11 @@ class Service:
             kernel_variant=variant_on(profile),
             host=self._farm.name,
         )
+
+
+def _named(name: str, service: str) -> str:
+    """A session's name whose last digits name its service."""
+    return name[: len(name) - len(service)] + service
 
 
 def operator_not_found(name: str) -> HandleNotFound:
@@ -581,3 +594,4 @@ class _Lease(TypedDict):
     documented_rules: str
     local_lane: str
     local_lane_token: str
+    services: tuple[ServiceAddress, ...]

@@ -33,6 +33,7 @@ class SessionRequest:
         accuracy: Error bound of its results, an Accuracy; empty means "direct".
         documented_rules: Answer to calls that break a rule of the vendor's page alone, a
             DocumentedRules; empty means "error".
+        here: Whether this service answers, even if another one of the farm has room.
     """
 
     profile: str = ""
@@ -45,6 +46,7 @@ class SessionRequest:
     exclusive_s: float = 0.0
     accuracy: str = ""
     documented_rules: str = ""
+    here: bool = False
 
 
 ANY_DEVICE = SessionRequest()

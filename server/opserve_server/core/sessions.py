@@ -15,14 +15,17 @@ from opserve_server.core.dispatch import Dispatcher
 from opserve_server.core.errors import (
     DRAINED,
     HandleNotFound,
+    InvalidArgument,
+    Moved,
     QuotaExceeded,
     Unauthenticated,
+    Unavailable,
     WrongState,
     cut_off,
     service_drains,
     session_not_found,
 )
-from opserve_server.core.farm import Farm
+from opserve_server.core.farm import Farm, owner_of, with_device, with_room
 from opserve_server.core.info import SessionInfo, WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import LOGGED_CHARACTERS, Observe, concerns_session
@@ -33,6 +36,9 @@ from opserve_server.core.tenants import Resource, Tenant
 
 DRAIN_POLL_INTERVAL_S = 0.05
 """Seconds between two checks of sessions while the service drains."""
+
+_NOT_HERE = {Status.ACL_ERROR_RT_INVALID_DEVICEID, Status.ACL_ERROR_RT_SOCKET_CLOSE}
+"""Codes that other services of a farm may not return: no such device; a drain or a lost store."""
 
 log = logging.getLogger(__name__)
 
@@ -139,21 +145,35 @@ class Sessions:
             QuotaExceeded: 207005 or 207008, of this tenant; requests do not wait for a quota.
             Unauthenticated: 207006, the tenant is deleted or disabled.
             Unavailable: 507901, the service drains, or its lease in the farm has ended.
+            Moved: 207005, another service of the farm has room, and this one has none.
         """
+        account = self._accounts.of(principal.tenant)
+        try:
+            self._check_opens()
+            requirements = requirements_of(
+                request,
+                devices=self._devices,
+                limits=self._limits,
+                priority_limit=account.tenant.priority_limit,
+                wait_limit_s=wait_limit_s,
+            )
+        except (InvalidArgument, Unavailable) as error:
+            other = with_device(self._farm, request) if error.status in _NOT_HERE else None
+            if other is not None:
+                raise Moved(other.address) from error
+            raise
+        _check_quota(account)
+        is_full = self._capacity().device_for(requirements) is None
+        other = with_room(self._farm, request) if is_full else None
+        if other is not None:
+            raise Moved(other.address)
+        return await self.device_queue.session(account, requirements, key)
+
+    def _check_opens(self) -> None:
         if self.draining:
             raise service_drains("session")
         if not self._farm.accepts:
             raise cut_off()
-        account = self._accounts.of(principal.tenant)
-        requirements = requirements_of(
-            request,
-            devices=self._devices,
-            limits=self._limits,
-            priority_limit=account.tenant.priority_limit,
-            wait_limit_s=wait_limit_s,
-        )
-        _check_quota(account)
-        return await self.device_queue.session(account, requirements, key)
 
     def get(self, principal: Principal, name: str) -> Session:
         """A live session of the caller's tenant, with its lease renewed.
@@ -161,11 +181,15 @@ class Sessions:
         Raises:
             HandleNotFound: 107017, it does not exist or belongs to another tenant: one answer for
                 both.
+            Moved: 207005, its name is one of another service of the farm.
         """
         session = self._sessions.get(name)
         # One error for both cases: a caller cannot find out whether another tenant's session
         # exists.
         if session is None or session.tenant != principal.tenant:
+            other = owner_of(self._farm, name)
+            if other is not None:
+                raise Moved(other.address)
             tenant, reason = self._ended.get(name, ("", ""))
             raise session_not_found(name, ended=reason if tenant == principal.tenant else "")
         session.renew()

@@ -70,11 +70,19 @@ class UsageBook:
         return [*self._flush.rows, *self._new_rows()]
 
     async def load(self, ledger: Ledger) -> None:
-        """Loads today's usage from the ledger, so that a restart does not refill a quota."""
+        """Loads today's usage of all services from the ledger; what it lacks of this one is added.
+
+        So neither a restart nor another service of the farm refills a quota.
+        """
         self._turn_page()
         today = self._day
-        for row in await ledger.of(None, first_day=today, last_day=today):
-            self._seconds[row.tenant] = self._seconds.get(row.tenant, 0.0) + row.device_s
+        stored = await ledger.of(None, first_day=today, last_day=today)
+        self._turn_page()
+        if self._day == today:
+            unsaved = [row for row in self.unsaved if row.day == today]
+            self._seconds = {}
+            for row in (*stored, *unsaved):
+                self._seconds[row.tenant] = self._seconds.get(row.tenant, 0.0) + row.device_s
 
     async def save(self, ledger: Ledger) -> None:
         """Sends the rows to the ledger; after a failure they stay for the next time.

@@ -16,6 +16,7 @@ from opserve_kernels.errors import shortened
 from opserve_server.calls import (
     end_of,
     internal_error,
+    moved_members,
     note_failure,
     quota_members,
     retry_after_s,
@@ -29,6 +30,7 @@ from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
+    Moved,
     NotAllowed,
     NotSupported,
     OpserveError,
@@ -110,6 +112,7 @@ def _error_info(error: OpserveError, request_id: str) -> ErrorInfo:
         metadata["executor"] = str(error.executor)
     if ended := end_of(error):
         metadata["ended"] = ended
+    metadata |= moved_members(error)
     metadata |= {name: f"{value:.15g}" for name, value in quota_members(error).items()}
     return ErrorInfo(reason=error.status.name, domain=error.status.domain, metadata=metadata)
 
@@ -155,6 +158,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     Unauthenticated: Row(StatusCode.UNAUTHENTICATED),
     Unavailable: Row(StatusCode.UNAVAILABLE, (_retry_info,)),
     StoreUnavailable: Row(StatusCode.UNAVAILABLE, (_retry_info,)),
+    Moved: Row(StatusCode.FAILED_PRECONDITION),
     DataCorrupted: Row(StatusCode.DATA_LOSS),
     ExecutionFailed: Row(StatusCode.INTERNAL),
     ExecutionAborted: Row(StatusCode.ABORTED),

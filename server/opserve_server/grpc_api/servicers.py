@@ -36,6 +36,7 @@ from opserve_server.grpc_api.sessions import (
     device_of,
     found_of,
     opened_of,
+    services_of,
     session_request_of,
     waiting_of,
 )
@@ -72,7 +73,8 @@ class SessionServicer(SessionServiceServicer):
             caller(), session_request, request_id=request_id, tell_after_s=request.tell_after_s
         )
         if isinstance(answer, WaitingInfo):
-            return session_pb.OpenSessionResponse(waiting=waiting_of(answer))
+            services = services_of(self.service.services)
+            return session_pb.OpenSessionResponse(waiting=waiting_of(answer), services=services)
         return opened_of(answer)
 
     @override

@@ -1,15 +1,23 @@
 """Conversion of sessions and session requests."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from opserve.v1.session_service_pb2 import (
     Device,
+    FarmService,
     GetSessionResponse,
     OpenSessionRequest,
     OpenSessionResponse,
     Waiting,
 )
-from opserve_server.core.info import DeviceInfo, FoundSession, OpenedSession, WaitingInfo
+from opserve_server.core.info import (
+    DeviceInfo,
+    FoundSession,
+    OpenedSession,
+    ServiceAddress,
+    WaitingInfo,
+)
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.grpc_api.convert import values_of
 
@@ -27,6 +35,7 @@ def session_request_of(message: OpenSessionRequest) -> SessionRequest:
         exclusive_s=message.exclusive_s,
         accuracy=message.accuracy,
         documented_rules=message.documented_rules,
+        here=message.here,
     )
 
 
@@ -50,5 +59,11 @@ def found_of(found: FoundSession) -> GetSessionResponse:
     return GetSessionResponse(**_with_device(found))
 
 
+def services_of(services: Sequence[ServiceAddress]) -> list[FarmService]:
+    """The messages of services of a farm."""
+    return [FarmService(**values_of(service)) for service in services]
+
+
 def _with_device(session: OpenedSession) -> dict[str, Any]:
-    return values_of(session) | {"device": device_of(session.device)}
+    own = {"device": device_of(session.device), "services": services_of(session.services)}
+    return values_of(session) | own

@@ -16,6 +16,7 @@ from opserve_server.allowed_values import allowed
 from opserve_server.calls import (
     end_of,
     malformed,
+    moved_members,
     note_failure,
     quota_members,
     retry_after_s,
@@ -29,6 +30,7 @@ from opserve_server.core.errors import (
     HandleNotFound,
     InvalidArgument,
     LimitExceeded,
+    Moved,
     NotAllowed,
     NotSupported,
     OpserveError,
@@ -83,6 +85,7 @@ ERRORS: Mapping[type[OpserveError], Row] = {
     Unauthenticated: Row(HTTPStatus.UNAUTHORIZED, scheme="Bearer"),
     Unavailable: Row(HTTPStatus.SERVICE_UNAVAILABLE, retry=True),
     StoreUnavailable: Row(HTTPStatus.SERVICE_UNAVAILABLE, retry=True),
+    Moved: Row(HTTPStatus.MISDIRECTED_REQUEST),
     DataCorrupted: Row(HTTPStatus.BAD_REQUEST),
     ExecutionFailed: Row(HTTPStatus.INTERNAL_SERVER_ERROR),
     ExecutionAborted: Row(HTTPStatus.CONFLICT),
@@ -127,6 +130,12 @@ class Problem(BaseModel):
     ended: str | None = None
     """Reason why the session was ended; absent where its client may reopen it, as after a
     restart."""
+    service: str | None = None
+    """Service of the farm that has the session, or room for it; the next two are its addresses."""
+    grpc_address: str | None = None
+    """Address of its gRPC API."""
+    http_address: str | None = None
+    """URL of its HTTP port."""
     limit: float | None = None
     """Limit of the tenant's quota for the resource in `parameter`, where the quota rejected the
     call."""
@@ -194,6 +203,7 @@ def _answer(error: OpserveError, row: Row, *, path: str, request_id: str) -> Res
         executor=error.executor if isinstance(error, ExecutionFailed) else None,
         ended=end_of(error) or None,
         **quota_members(error),
+        **moved_members(error),
     )
     return Response(
         problem.model_dump_json(exclude_none=True),

@@ -346,6 +346,8 @@ class OpenSessionBody(BaseModel):
     """Computation of sums: "direct" (also where it is empty) or "fast"."""
     documented_rules: str = ""
     """Answer to a broken rule of the vendor's page alone: "error" (also where empty) or "warn"."""
+    here: bool = False
+    """Whether this service answers, even if another service of the farm has room."""
     tell_after_s: float = 0.0
     """Seconds after which a waiting request is answered with 202; the same request with the same
     Idempotency-Key then continues to wait. 0: the answer comes when the wait is over."""

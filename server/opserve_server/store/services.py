@@ -32,6 +32,7 @@ class ServiceRow:
         kernel_variant: Kernel variant of its machine.
         drains: Whether it accepts no new work.
         devices: Its devices, in JSON.
+        uses: Use of resources by tenant, in JSON.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ServiceRow:
     kernel_variant: str
     drains: bool
     devices: str
+    uses: str = "{}"
 
     def values(self) -> dict[str, object]:
         """The columns."""

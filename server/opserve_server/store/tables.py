@@ -193,5 +193,6 @@ SERVICES = Table(
     Column("kernel_variant", Text, nullable=False),
     Column("drains", Boolean, nullable=False),
     Column("devices", Text, nullable=False),  # in JSON
+    Column("uses", Text, nullable=False),  # in JSON
     Column("lease_until", Double, nullable=False),  # by the clock of the database
 )

@@ -125,3 +125,18 @@ async def test_a_restart_refills_no_day() -> None:
     assert not again.unsaved, "what the ledger has is not added to it again"
     wall.now += DAY_S / 2
     assert again.seconds_today("ours") == 0.0
+
+
+async def test_a_day_counts_what_other_services_have_written() -> None:
+    wall, ledger = Wall(), FakeLedger()
+    ours, theirs = UsageBook(wall), UsageBook(wall)
+    theirs.add("lab", "ascend910b", 2.0)
+    await theirs.save(ledger)
+    ours.add("lab", "ascend910b", 3.0)
+    for _ in range(2):
+        await ours.load(ledger)
+        assert ours.seconds_today("lab") == 5.0
+    await ours.save(ledger)
+    for book in (ours, theirs):
+        await book.load(ledger)
+        assert book.seconds_today("lab") == 5.0

@@ -40,6 +40,7 @@ from server.recording import (
     ASKED,
     DEVICE,
     RESULTS,
+    SERVICES,
     SESSION,
     SHARED_MEMORY,
     SHARED_MEMORY_TOKEN,
@@ -226,6 +227,8 @@ async def test_sessions_reach_the_core(
     assert (opened.accuracy, opened.documented_rules) == ("direct", "error")
     assert (found.accuracy, found.documented_rules) == ("fast", "warn")
     assert (found.last_stream, found.last_event) == (4, 5)
+    services = [session_service_pb2.FarmService(**values_of(one)) for one in SERVICES]
+    assert list(opened.services) == list(found.services) == services
     assert renewed.lease_s == 30.0
     assert service.others == [
         ("open_session", ASKED, "once"),
@@ -244,6 +247,7 @@ async def test_a_request_that_waits_is_answered_with_its_position(
         **values_of(ASKED), request_id="once", tell_after_s=2.0
     )
     answer = await stub.OpenSession(asked)
+    assert [one.name for one in answer.services] == ["a", "b"]
     (listed,) = (await stub.ListWaiting(session_service_pb2.ListWaitingRequest())).waiting
     assert service.others == [("ask_for_session", ASKED, "once", 2.0)]
     assert not answer.session

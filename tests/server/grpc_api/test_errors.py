@@ -51,6 +51,7 @@ CODES: dict[type[OpserveError], StatusCode] = {
     errors.Unauthenticated: StatusCode.UNAUTHENTICATED,
     errors.Unavailable: StatusCode.UNAVAILABLE,
     errors.StoreUnavailable: StatusCode.UNAVAILABLE,
+    errors.Moved: StatusCode.FAILED_PRECONDITION,
     errors.DataCorrupted: StatusCode.DATA_LOSS,
     errors.ExecutionFailed: StatusCode.INTERNAL,
     errors.ExecutionAborted: StatusCode.ABORTED,
@@ -102,7 +103,7 @@ async def test_an_error_keeps_its_code_and_words(
         "given": error.given,
         "allowed": error.allowed,
         "request_id": request_id,
-    } | {name: f"{value:g}" for name, value in members_of(error).items()}
+    } | {name: f"{value}" for name, value in members_of(error).items()}
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=ERROR_IDS)

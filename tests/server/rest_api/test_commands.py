@@ -22,6 +22,7 @@ from server.recording import (
     ENTRIES,
     LISTED,
     RESULTS,
+    SERVICES,
     SESSION,
     SHARED_MEMORY,
     SHARED_MEMORY_TOKEN,
@@ -288,6 +289,7 @@ async def test_sessions_reach_the_core(
         "documented_rules": "error",
         "local_lane": SHARED_MEMORY,
         "local_lane_token": SHARED_MEMORY_TOKEN,
+        "services": [asdict(one) for one in SERVICES],
     }
     last = {"last_buffer": 7, "last_executor": 9, "last_stream": 4, "last_event": 5}
     left = {"lease_s": 30.0, "exclusive_left_s": 4.5}
@@ -314,7 +316,10 @@ async def test_a_request_that_waits_is_answered_with_its_position(
     listed = await client.get("/v1/waiting")
     assert service.others == [("ask_for_session", ASKED, "once", 2.0)]
     waiting = asdict(WAITING) | {"tags": list(WAITING.tags)}
-    assert (answer.status_code, answer.json()) == (202, {"waiting": waiting})
+    assert (answer.status_code, answer.json()) == (
+        202,
+        {"waiting": waiting, "services": [asdict(one) for one in SERVICES]},
+    )
     assert listed.json() == {"waiting": [waiting]}
 
 

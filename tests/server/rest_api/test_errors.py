@@ -37,6 +37,7 @@ STATUSES: dict[type[OpserveError], int] = {
     errors.Unauthenticated: 401,
     errors.Unavailable: 503,
     errors.StoreUnavailable: 503,
+    errors.Moved: 421,
     errors.DataCorrupted: 400,
     errors.ExecutionFailed: 500,
     errors.ExecutionAborted: 409,

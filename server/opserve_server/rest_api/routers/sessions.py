@@ -12,7 +12,13 @@ from starlette.responses import Response
 
 from opserve_server.calls import close_session
 from opserve_server.core.commands import SCOPE, Command
-from opserve_server.core.info import FoundSession, OpenedSession, SessionInfo, WaitingInfo
+from opserve_server.core.info import (
+    FoundSession,
+    OpenedSession,
+    ServiceAddress,
+    SessionInfo,
+    WaitingInfo,
+)
 from opserve_server.core.service import DeterministicLevel
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.rest_api.batch import Results, SubmitBody, commands_in, result_in_json
@@ -64,9 +70,11 @@ class StillWaiting:
 
     Attributes:
         waiting: Its state.
+        services: The services of the farm, that of the request first; empty outside a farm.
     """
 
     waiting: WaitingInfo
+    services: tuple[ServiceAddress, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +188,9 @@ async def open_session(
     )
     answer = await while_connected(request, waiting)
     if isinstance(answer, WaitingInfo):
-        return answer_of(StillWaiting(waiting=answer), HTTPStatus.ACCEPTED)
+        return answer_of(
+            StillWaiting(waiting=answer, services=service.services), HTTPStatus.ACCEPTED
+        )
     return answer
 
 

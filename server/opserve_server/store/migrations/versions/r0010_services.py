@@ -21,6 +21,7 @@ def upgrade() -> None:
         sa.Column("kernel_variant", sa.Text, nullable=False),
         sa.Column("drains", sa.Boolean, nullable=False),
         sa.Column("devices", sa.Text, nullable=False),
+        sa.Column("uses", sa.Text, nullable=False),
         sa.Column("lease_until", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_services"),
     )
