@@ -38,6 +38,7 @@ NAMES = {
         "ConnectTransport",
         "Session",
         "SessionCalls",
+        "Services",
         "Stream",
         "Tensor",
         "Transport",

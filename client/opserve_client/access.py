@@ -119,6 +119,21 @@ def access_to(
     return Access(is_http, address if is_http else rest, secure, headers, files)
 
 
+def access_like(own: Access, other: Access) -> Access:
+    """Returns the access to another service of a farm, which must be as secure as one's own.
+
+    Raises:
+        AclrtError: 107000, it has no TLS, and the client's own address has.
+    """
+    if own.secure and not other.secure:
+        message = (
+            f"The farm sent this call on to {other.place}, which has no TLS, and {own.place} has: "
+            "give every service of the farm TLS."
+        )
+        raise invalid_parameter("address", other.place, "an address with TLS", message=message)
+    return other
+
+
 def _check_variables() -> None:
     """Rejects a misspelt variable, which would be ignored."""
     unset = [variable for variable in VARIABLES if variable not in os.environ]

@@ -11,6 +11,7 @@ OpserveError                base class: code, name, parameter, given, allowed
     ├── PermissionDeniedError
     │                       the caller lacks a scope (207006)
     ├── QuotaExceeded       the call exceeds the tenant's quota; has the time of a retry
+    ├── Moved               another service of the farm has the session, or room for it (207005)
     ├── SessionLost         the session is gone, and its buffers, streams and work with it (107017)
     ├── CallTimedOut        no answer within the client's timeout_s (107019)
     └── ServiceUnreachable  no connection to the service, or the service stops (507901)
@@ -175,6 +176,31 @@ class QuotaMembers(NamedTuple):
     retry_after_s: float
 
 
+class MovedMembers(NamedTuple):
+    """The service that an error message names."""
+
+    service: str
+    grpc_address: str
+    http_address: str
+
+
+class Moved(AclrtError):
+    """Another service of the farm has the session, or room for one; the client calls it there.
+
+    A caller sees this error only if the services sent the call on too often, or if the client has a
+    transport in place of an address.
+
+    Attributes:
+        service: Name of the other service.
+        grpc: Address of its gRPC API.
+        http: URL of its HTTP port.
+    """
+
+    service = ""
+    grpc = ""
+    http = ""
+
+
 class SessionLost(AclrtError):
     """The session is gone, and its buffers, streams, events and work with it.
 
@@ -213,6 +239,7 @@ def error_for(
     domain: str = OPSERVE,
     executor: int = 0,
     quota: QuotaMembers | None = None,
+    moved: MovedMembers | None = None,
     **fields: Unpack[ErrorFields],
 ) -> OpserveError:
     """Returns the exception for an error of the service, by its domain and code."""
@@ -224,6 +251,10 @@ def error_for(
         exceeded = QuotaExceeded(message, code=code, **fields)
         exceeded.limit, exceeded.use, exceeded.retry_after_s = quota
         return exceeded
+    if moved is not None:
+        elsewhere = Moved(message, code=code, **fields)
+        elsewhere.service, elsewhere.grpc, elsewhere.http = moved
+        return elsewhere
     parameter = fields.get("parameter", "")
     is_runtime = domain == OPSERVE
     family = _class_of(code, parameter) if is_runtime else _FAMILIES.get(domain, OpserveError)

@@ -11,6 +11,8 @@ RECOVERY_S = 30.0
 """Default of `Client(recovery_s=)`: a drain takes up to 10 s, and a start a few seconds."""
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
+UNREACHABLE_ATTEMPTS = 2
+"""Attempts that find a service of a farm unreachable before a call goes on at another one."""
 RATE_PAUSE_LIMIT_S = 1.0
 """Longest `retry_after_s` of a rejection by the call rate that the client waits out."""
 RATE_WAITS_LIMIT_S = 30.0

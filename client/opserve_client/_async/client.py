@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Self
 
 from typing_extensions import override
@@ -22,10 +23,11 @@ from opserve_client import runtime_async
 from opserve_client._async.admin import AsyncAdmin
 from opserve_client._async.conformance import AsyncConformance
 from opserve_client._async.connection import AsyncConnection
+from opserve_client._async.services import AsyncServices
 from opserve_client._async.session import AsyncSession
 from opserve_client._async.session_opener import AsyncSessionOpener
 from opserve_client._async.transports.base import AsyncTransport
-from opserve_client.access import Access, TlsFiles, access_to, default_address
+from opserve_client.access import Access, TlsFiles, access_like, access_to, default_address
 from opserve_client.arguments import (
     ACCURACIES,
     DOCUMENTED_RULES,
@@ -101,16 +103,29 @@ class AsyncClient:
     ) -> None:
         where = default_address() if address is None else text(address, parameter="address")
         self._place = type(transport).__name__
-        if transport is None:
-            access = access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
-            self._place = access.place
-            transport = _transport_for(access)
-        self._connection = AsyncConnection(
-            transport,
+        connected = partial(
+            AsyncConnection,
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
             recovery_s=_seconds_or_0(recovery_s, parameter="recovery_s"),
             sleep=sleep,
         )
+        if transport is None:
+            access_of = partial(
+                access_to, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext
+            )
+            access = access_of(where)
+            self._place = access.place
+            self._connection = connected(_transport_for(access))
+
+            def connect(address: str) -> AsyncConnection:
+                return connected(_transport_for(access_like(access, access_of(address))))
+
+            self._services = AsyncServices(
+                self._connection, is_http=access.is_http, address=access.place, connect=connect
+            )
+        else:
+            self._connection = connected(transport)
+            self._services = AsyncServices(self._connection)
         self.admin = AsyncAdmin(self._connection)
         self.conformance = AsyncConformance(self._connection)
 
@@ -147,8 +162,9 @@ class AsyncClient:
             AclrtError: 107017, there is no such session or stream.
         """
         name = text(session, parameter="session")
-        found = await self._connection.call(GET_SESSION, GetSessionRequest(session=name))
-        timeline = await self._connection.call(GET_TIMELINE, GetTimelineRequest(session=name))
+        request = GetSessionRequest(session=name)
+        connection, found = await self._services.call(GET_SESSION, request, at=self._connection)
+        timeline = await connection.call(GET_TIMELINE, GetTimelineRequest(session=name))
         if stream is not None:
             timeline = timeline_of_stream(timeline, unsigned(stream, parameter="stream"))
         return chrome_trace(timeline, process=f"session on {found.device.name}")
@@ -290,25 +306,26 @@ class AsyncClient:
         return runtime_async.awaitable_context(self._resume_session(name))
 
     async def close(self) -> None:
-        """Closes the connection; open sessions end with their leases."""
-        await self._connection.close()
+        """Closes the connections; open sessions end with their leases."""
+        await self._services.close()
 
     async def _open_session(
         self, request: OpenSessionRequest, on_position: Callable[[Waiting], object] | None
     ) -> AsyncSession:
-        opener = AsyncSessionOpener(self._connection, request, on_position)
-        return AsyncSession(self._connection, await opener.open(), last=Handles(), opener=opener)
+        opener = AsyncSessionOpener(self._services, request, on_position)
+        connection, opened = await opener.open()
+        return AsyncSession(connection, opened, last=Handles(), opener=opener)
 
     async def _resume_session(self, name: str) -> AsyncSession:
         request = GetSessionRequest(session=text(name, parameter="name"))
-        found = await self._connection.call(GET_SESSION, request)
+        connection, found = await self._services.call(GET_SESSION, request, at=self._services.home)
         last = Handles(
             buffer=found.last_buffer,
             executor=found.last_executor,
             stream=found.last_stream,
             event=found.last_event,
         )
-        return AsyncSession(self._connection, found, last=last, opener=None)
+        return AsyncSession(connection, found, last=last, opener=None)
 
 
 def _seconds_or_0(value: float | None, *, parameter: str) -> float:

@@ -44,7 +44,13 @@ from opserve_client.data_types import (
     numpy_dtype,
 )
 from opserve_client.device import device_of
-from opserve_client.errors import OpserveError, QuotaExceeded, ServiceUnreachable, is_transient
+from opserve_client.errors import (
+    OpserveError,
+    QuotaExceeded,
+    ServiceUnreachable,
+    is_transient,
+    session_lost,
+)
 from opserve_client.handles import Handles
 from opserve_client.operators import (
     OperatorCall,
@@ -56,6 +62,7 @@ from opserve_client.operators import (
     plain,
     tensor_fields,
 )
+from opserve_client.recovery import UNREACHABLE_ATTEMPTS
 from opserve_client.rule_warnings import warn_of
 from opserve_client.run_batches import first_error
 from opserve_client.shared_memory import SharedMemory
@@ -136,6 +143,11 @@ class AsyncSession:
             error.add_note(f"The session was not closed and ends with its lease: {second}")
 
     @property
+    def has_other_services(self) -> bool:
+        """Whether a new session could be opened at another service of the farm."""
+        return self._opener is not None and self._opener.services.has_others
+
+    @property
     def last_handles(self) -> Handles:
         """The greatest handle of each kind so far; the commands of `submit` use greater ones."""
         return self._calls.last
@@ -148,8 +160,9 @@ class AsyncSession:
         whose tensors have at most 64 KiB takes one round trip.
 
         A call on arrays survives a restart of the service for the client's `recovery_s` seconds: it
-        opens a new session, whose name and device may differ. A session that the service ended on
-        purpose is not opened again.
+        opens a new session, whose name and device may differ. In a farm it does so at another
+        service, after two attempts. A session that the service ended on purpose is not opened
+        again.
 
         Returns:
             The outputs by the vendor's names, as NumPy arrays; None where one was not requested.
@@ -162,6 +175,7 @@ class AsyncSession:
             ServiceUnreachable: 507901, the service was unreachable for longer than `recovery_s`.
         """
         pauses = self._connection.recovery_pauses_s()
+        failures = 0
         while True:
             calls = self._calls
             try:
@@ -170,6 +184,9 @@ class AsyncSession:
                 return await run(self._calls, call)
             except OpserveError as error:
                 again = is_transient(error) and self._can_repeat(call)
+                failures += isinstance(error, ServiceUnreachable)
+                if again and failures >= UNREACHABLE_ATTEMPTS and self.has_other_services:
+                    calls.lost = calls.lost or session_lost()
                 # The recovery time counts pauses only, so a slow attempt does not use it up.
                 pause_s = next(pauses, None) if again else None
                 if pause_s is None:
@@ -433,7 +450,7 @@ class AsyncSession:
                 return  # another call has opened it
             # Open first: if this fails, the state of the lost session stays, and a retry can start
             # here again.
-            opened = await self._opener.open()
+            self._connection, opened = await self._opener.open()
             await self._heartbeat.stop()
             lost.forget()
             self._begin(opened, Handles())

@@ -11,6 +11,7 @@ from opserve.v1.session_service_pb2 import (
     Waiting,
 )
 from opserve_client._async.connection import AsyncConnection
+from opserve_client._async.services import AsyncServices
 from opserve_client.wire.methods import OPEN_SESSION, SET_DETERMINISTIC_LEVEL
 
 _FIRST_REPORT_S = 0.2
@@ -23,27 +24,32 @@ class AsyncSessionOpener:
     """A session request that can be sent repeatedly.
 
     Args:
-        connection: Connection to the service.
+        services: Connections to the services of a farm.
         request: The request, without a request id.
         on_position: Called with the position in the queue.
 
     Attributes:
+        services: Connections to the services of a farm.
         deterministic_level: Level to set in each session that is opened; None sets none.
     """
 
     def __init__(
         self,
-        connection: AsyncConnection,
+        services: AsyncServices,
         request: OpenSessionRequest,
         on_position: Callable[[Waiting], object] | None,
     ) -> None:
-        self._connection = connection
+        self.services = services
         self._request = request
         self._on_position = on_position
         self.deterministic_level: DeterministicLevel.ValueType | None = None
 
-    async def open(self) -> OpenSessionResponse:
-        """Opens a session; waits in the queue for a device if the request has a `wait_s`."""
+    async def open(self) -> tuple[AsyncConnection, OpenSessionResponse]:
+        """Opens a session; waits in the queue for a device if the request has a `wait_s`.
+
+        Returns:
+            The connection to the service that has the session, and the response.
+        """
         request = OpenSessionRequest()
         request.CopyFrom(self._request)
         if request.wait_s:
@@ -51,15 +57,17 @@ class AsyncSessionOpener:
             # call's place in the queue, and a lost answer loses no place.
             request.request_id = uuid4().hex
             request.tell_after_s = _FIRST_REPORT_S
-        opened = await self._connection.call(OPEN_SESSION, request)
+        connection, opened = await self.services.anywhere(
+            OPEN_SESSION, request, at=self.services.home
+        )
         while opened.HasField("waiting"):
             if self._on_position is not None:
                 self._on_position(opened.waiting)
             request.tell_after_s = _REPORT_INTERVAL_S
-            opened = await self._connection.call(OPEN_SESSION, request)
+            connection, opened = await self.services.anywhere(OPEN_SESSION, request, at=connection)
         if self.deterministic_level is not None:
             level = SetDeterministicLevelRequest(
                 session=opened.session, level=self.deterministic_level
             )
-            await self._connection.call(SET_DETERMINISTIC_LEVEL, level)
-        return opened
+            await connection.call(SET_DETERMINISTIC_LEVEL, level)
+        return connection, opened

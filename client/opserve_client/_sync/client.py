@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Self
 
 from typing_extensions import override
@@ -23,10 +24,11 @@ from opserve_client import runtime_blocking
 from opserve_client._sync.admin import Admin
 from opserve_client._sync.conformance import Conformance
 from opserve_client._sync.connection import Connection
+from opserve_client._sync.services import Services
 from opserve_client._sync.session import Session
 from opserve_client._sync.session_opener import SessionOpener
 from opserve_client._sync.transports.base import Transport
-from opserve_client.access import Access, TlsFiles, access_to, default_address
+from opserve_client.access import Access, TlsFiles, access_like, access_to, default_address
 from opserve_client.arguments import (
     ACCURACIES,
     DOCUMENTED_RULES,
@@ -102,16 +104,29 @@ class Client:
     ) -> None:
         where = default_address() if address is None else text(address, parameter="address")
         self._place = type(transport).__name__
-        if transport is None:
-            access = access_to(where, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext)
-            self._place = access.place
-            transport = _transport_for(access)
-        self._connection = Connection(
-            transport,
+        connected = partial(
+            Connection,
             timeout_s=seconds(timeout_s, parameter="timeout_s"),
             recovery_s=_seconds_or_0(recovery_s, parameter="recovery_s"),
             sleep=sleep,
         )
+        if transport is None:
+            access_of = partial(
+                access_to, api_key=api_key, tls=tls, allow_plaintext=allow_plaintext
+            )
+            access = access_of(where)
+            self._place = access.place
+            self._connection = connected(_transport_for(access))
+
+            def connect(address: str) -> Connection:
+                return connected(_transport_for(access_like(access, access_of(address))))
+
+            self._services = Services(
+                self._connection, is_http=access.is_http, address=access.place, connect=connect
+            )
+        else:
+            self._connection = connected(transport)
+            self._services = Services(self._connection)
         self.admin = Admin(self._connection)
         self.conformance = Conformance(self._connection)
 
@@ -148,8 +163,9 @@ class Client:
             AclrtError: 107017, there is no such session or stream.
         """
         name = text(session, parameter="session")
-        found = self._connection.call(GET_SESSION, GetSessionRequest(session=name))
-        timeline = self._connection.call(GET_TIMELINE, GetTimelineRequest(session=name))
+        request = GetSessionRequest(session=name)
+        connection, found = self._services.call(GET_SESSION, request, at=self._connection)
+        timeline = connection.call(GET_TIMELINE, GetTimelineRequest(session=name))
         if stream is not None:
             timeline = timeline_of_stream(timeline, unsigned(stream, parameter="stream"))
         return chrome_trace(timeline, process=f"session on {found.device.name}")
@@ -291,25 +307,26 @@ class Client:
         return runtime_blocking.awaitable_context(self._resume_session(name))
 
     def close(self) -> None:
-        """Closes the connection; open sessions end with their leases."""
-        self._connection.close()
+        """Closes the connections; open sessions end with their leases."""
+        self._services.close()
 
     def _open_session(
         self, request: OpenSessionRequest, on_position: Callable[[Waiting], object] | None
     ) -> Session:
-        opener = SessionOpener(self._connection, request, on_position)
-        return Session(self._connection, opener.open(), last=Handles(), opener=opener)
+        opener = SessionOpener(self._services, request, on_position)
+        connection, opened = opener.open()
+        return Session(connection, opened, last=Handles(), opener=opener)
 
     def _resume_session(self, name: str) -> Session:
         request = GetSessionRequest(session=text(name, parameter="name"))
-        found = self._connection.call(GET_SESSION, request)
+        connection, found = self._services.call(GET_SESSION, request, at=self._services.home)
         last = Handles(
             buffer=found.last_buffer,
             executor=found.last_executor,
             stream=found.last_stream,
             event=found.last_event,
         )
-        return Session(self._connection, found, last=last, opener=None)
+        return Session(connection, found, last=last, opener=None)
 
 
 def _seconds_or_0(value: float | None, *, parameter: str) -> float:

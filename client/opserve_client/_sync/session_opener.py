@@ -12,6 +12,7 @@ from opserve.v1.session_service_pb2 import (
     Waiting,
 )
 from opserve_client._sync.connection import Connection
+from opserve_client._sync.services import Services
 from opserve_client.wire.methods import OPEN_SESSION, SET_DETERMINISTIC_LEVEL
 
 _FIRST_REPORT_S = 0.2
@@ -24,27 +25,32 @@ class SessionOpener:
     """A session request that can be sent repeatedly.
 
     Args:
-        connection: Connection to the service.
+        services: Connections to the services of a farm.
         request: The request, without a request id.
         on_position: Called with the position in the queue.
 
     Attributes:
+        services: Connections to the services of a farm.
         deterministic_level: Level to set in each session that is opened; None sets none.
     """
 
     def __init__(
         self,
-        connection: Connection,
+        services: Services,
         request: OpenSessionRequest,
         on_position: Callable[[Waiting], object] | None,
     ) -> None:
-        self._connection = connection
+        self.services = services
         self._request = request
         self._on_position = on_position
         self.deterministic_level: DeterministicLevel.ValueType | None = None
 
-    def open(self) -> OpenSessionResponse:
-        """Opens a session; waits in the queue for a device if the request has a `wait_s`."""
+    def open(self) -> tuple[Connection, OpenSessionResponse]:
+        """Opens a session; waits in the queue for a device if the request has a `wait_s`.
+
+        Returns:
+            The connection to the service that has the session, and the response.
+        """
         request = OpenSessionRequest()
         request.CopyFrom(self._request)
         if request.wait_s:
@@ -52,15 +58,15 @@ class SessionOpener:
             # call's place in the queue, and a lost answer loses no place.
             request.request_id = uuid4().hex
             request.tell_after_s = _FIRST_REPORT_S
-        opened = self._connection.call(OPEN_SESSION, request)
+        connection, opened = self.services.anywhere(OPEN_SESSION, request, at=self.services.home)
         while opened.HasField("waiting"):
             if self._on_position is not None:
                 self._on_position(opened.waiting)
             request.tell_after_s = _REPORT_INTERVAL_S
-            opened = self._connection.call(OPEN_SESSION, request)
+            connection, opened = self.services.anywhere(OPEN_SESSION, request, at=connection)
         if self.deterministic_level is not None:
             level = SetDeterministicLevelRequest(
                 session=opened.session, level=self.deterministic_level
             )
-            self._connection.call(SET_DETERMINISTIC_LEVEL, level)
-        return opened
+            connection.call(SET_DETERMINISTIC_LEVEL, level)
+        return connection, opened

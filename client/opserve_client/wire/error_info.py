@@ -4,7 +4,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]  they are no
     error_details_pb2,
 )
 
-from opserve_client.errors import OpserveError, QuotaMembers, error_for
+from opserve_client.errors import MovedMembers, OpserveError, QuotaMembers, error_for
 
 
 def from_info(message: str, info: error_details_pb2.ErrorInfo) -> OpserveError:
@@ -17,6 +17,9 @@ def from_info(message: str, info: error_details_pb2.ErrorInfo) -> OpserveError:
         executor=int(metadata.get("executor", "0")),
         quota=QuotaMembers(*(float(metadata[name]) for name in QuotaMembers._fields))
         if "retry_after_s" in metadata
+        else None,
+        moved=MovedMembers(*(metadata[name] for name in MovedMembers._fields))
+        if "http_address" in metadata
         else None,
         name=info.reason,
         parameter=metadata.get("parameter", ""),

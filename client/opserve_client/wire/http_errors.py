@@ -15,6 +15,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs]  they are no
 
 from opserve_client.errors import (
     OPSERVE,
+    MovedMembers,
     OpserveError,
     QuotaMembers,
     error_for,
@@ -48,6 +49,9 @@ class Problem:
     limit: int | float = 0.0
     use: int | float = 0.0
     retry_after_s: int | float | None = None
+    service: str = ""
+    grpc_address: str = ""
+    http_address: str = ""
 
 
 def from_failure(failure: HttpFailure, *, call: str, address: str) -> OpserveError:
@@ -85,6 +89,9 @@ def from_route(status: int, body: bytes, *, address: str) -> OpserveError:
         quota=None
         if problem.retry_after_s is None
         else QuotaMembers(problem.limit, problem.use, problem.retry_after_s),
+        moved=MovedMembers(problem.service, problem.grpc_address, problem.http_address)
+        if problem.http_address
+        else None,
         name=problem.reason,
         parameter=problem.parameter,
         given=problem.given,

@@ -13,8 +13,8 @@ from opserve_client._sync.session import Session
 from opserve_client.arguments import AccuracyName, DocumentedRulesName
 from opserve_client.conform.on_device import plan_on, run_on
 from opserve_client.conform.targets.target import InfrastructureError
-from opserve_client.errors import OpserveError, SessionLost, is_transient
-from opserve_client.recovery import RECOVERY_S, recovery_pauses_s
+from opserve_client.errors import OpserveError, ServiceUnreachable, SessionLost, is_transient
+from opserve_client.recovery import RECOVERY_S, UNREACHABLE_ATTEMPTS, recovery_pauses_s
 from opserve_kernels.cases.case import Case
 from opserve_kernels.conformance.target import Missing, Outcome
 from opserve_kernels.errors import rejection
@@ -85,7 +85,7 @@ class Sessions:
                     raise
                 if attempt == _REPORTED_ATTEMPT:
                     self._on_wait(str(error))
-                if isinstance(error, SessionLost) and profile in self._open:
+                if profile in self._open and _is_lost(error, self._open[profile], attempt):
                     with suppress(
                         OpserveError
                     ):  # a session that cannot be closed ends by its lease
@@ -162,6 +162,12 @@ class DeviceTarget:
     def close(self) -> None:
         """Closes the sessions."""
         self._sessions.close()
+
+
+def _is_lost(error: OpserveError, session: Session, attempt: int) -> bool:
+    """Whether the next attempt needs a new session, at another service if its own is lost."""
+    is_unreachable = isinstance(error, ServiceUnreachable) and attempt >= UNREACHABLE_ATTEMPTS
+    return isinstance(error, SessionLost) or (is_unreachable and session.has_other_services)
 
 
 def _check_profile(client: Client, profile: str) -> None:
