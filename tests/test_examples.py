@@ -34,7 +34,7 @@ ELSEWHERE = {
     "docs/tutorial/first-verdict.md": "tests/client/conform/test_guide.py",
 }
 """Pages whose examples other tests run."""
-STARTS = {"docs/how-to/from-a-laptop.md", "docs/reference/settings.md"}
+STARTS = {"docs/how-to/farm.md", "docs/how-to/from-a-laptop.md", "docs/reference/settings.md"}
 """Pages whose commands only start a service."""
 SHELL_PAGES = {
     "README.md",
