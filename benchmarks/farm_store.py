@@ -11,9 +11,10 @@ import os
 import random
 import time
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import asyncpg  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 from rich.table import Table
 
 from benchmarks.census import children_of
@@ -36,6 +37,8 @@ SECONDS = 30.0
 CONNECTIONS = 48
 """Connections of this process; the server of the tests accepts 100."""
 LEASE_S: float = Settings.model_fields["farm_lease_s"].default
+ASYNCPG: Any = import_module("asyncpg")  # it has no types
+Pool = Any
 NOW = "EXTRACT(epoch FROM clock_timestamp())"
 RENEW = f"""
 UPDATE services SET devices = $3, lease_until = {NOW} + $4
@@ -109,7 +112,7 @@ async def _measured(url: str, address: str, front: int, *, others: int, seconds:
     measured = Measured()
     async with (
         open_store(url, timeout_s=60.0, connections_limit=1) as store,
-        asyncpg.create_pool(url, min_size=1, max_size=CONNECTIONS) as pool,
+        ASYNCPG.create_pool(url, min_size=1, max_size=CONNECTIONS) as pool,
     ):
         directory = Services(store.database)
         (real,) = await directory.live()
@@ -130,7 +133,7 @@ async def _measured(url: str, address: str, front: int, *, others: int, seconds:
 
 
 async def _renew(
-    pool: "asyncpg.Pool", row: ServiceRow, epoch: int, measured: Measured, *, end_s: float
+    pool: Pool, row: ServiceRow, epoch: int, measured: Measured, *, end_s: float
 ) -> None:
     """Renews a lease at its interval until the end."""
     loop = asyncio.get_running_loop()
