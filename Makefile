@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-farm test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-farm bench-farm-store bench-peers soak bench-kernels bench-conformance bench-dashboard cold faults-page conformance-faults pictures report-pictures dashboard-pictures vendor grafana docs operator constraints dist previous-release clean
+.PHONY: help setup lint types mypy mypy-platforms pyright layers protos protos-check sync sync-check settings settings-check support support-check surface surface-check translations check warm test pytest test-slow test-containers test-torch test-triton test-farm test-widths test-python313 test-aarch64 coverage mutants fuzz demo demo-abi demo-torch serve bench bench-abi bench-tenants bench-recovery bench-farm bench-farm-store bench-peers soak bench-kernels bench-conformance bench-dashboard cold faults-page conformance-faults pictures report-pictures dashboard-pictures vendor grafana grafana-check docs operator constraints dist previous-release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' Makefile
@@ -104,7 +104,7 @@ surface-check: $(READY) ## fails when they are stale
 translations: $(READY) ## after a Chinese page is revised: records the English sections that it translates
 	$(BIN)/python -m tools.translations --accept
 
-CHECKS := mypy lint layers protos-check sync-check settings-check support-check surface-check
+CHECKS := mypy lint layers protos-check sync-check settings-check support-check surface-check grafana-check
 check: types $(CHECKS) ## every check that runs no test
 
 warm: $(READY) ## compiles the kernels into their cache, or finds them there
@@ -277,6 +277,9 @@ vendor: $(READY) ## files of other projects that the service's pages load, by np
 
 grafana: $(READY) ## the Grafana dashboard docs/grafana/opserve.json
 	$(BIN)/python -m tools.grafana
+
+grafana-check: $(READY) ## fails when that dashboard is stale
+	$(BIN)/python -m tools.grafana --check
 
 faults-page: $(READY) ## kernels that are wrong on purpose, which must be caught; writes docs/reference/conformance-faults.md
 	PYTHONPATH=tests $(BIN)/python -m conformance.page

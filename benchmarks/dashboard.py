@@ -19,7 +19,8 @@ from opserve_client import Client
 SESSIONS, PAGES, ROUNDS, CALLS = 1000, 10, 3, 1500
 FRAMES_S = 20
 """Seconds for which frames are measured."""
-FIRST_ROW = "document.querySelector('[aria-label=Sessions] tbody tr') !== null"
+FIRST_ROW = "[aria-label=Sessions] tbody tr"
+DIED = ".card.bad, .card dt:text-is('Worker restarts') + dd:text-is('1')"
 FRAMES = """seconds => new Promise((resolve) => {
     let last = performance.now(), worst = 0;
     const end = last + 1000 * seconds;
@@ -66,7 +67,7 @@ def many_sessions(chromium: Browser, made: Farm) -> tuple[float, float, float]:
         with opened(chromium, made, "robotics") as page:
             begun_s = time.perf_counter()
             page.goto(f"{made.addresses.rest}/dashboard/#/sessions")
-            page.wait_for_function(FIRST_ROW)
+            page.wait_for_selector(FIRST_ROW)
             rows_s = time.perf_counter() - begun_s
             return page.evaluate(PAINTED), rows_s, page.evaluate(FRAMES, FRAMES_S)
 
@@ -80,10 +81,7 @@ def change_s(chromium: Browser, made: Farm) -> float:
         assert "Not ready" not in before
         begun_s = time.perf_counter()
         made.kill_worker()
-        page.wait_for_function(
-            "document.querySelector('.card.bad') !== null || "
-            "[...document.querySelectorAll('.card dd')].some((one) => one.textContent === '1')"
-        )
+        page.wait_for_selector(DIED)
         return time.perf_counter() - begun_s
 
 

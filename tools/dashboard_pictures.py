@@ -16,11 +16,11 @@ from opserve.v1.conformance_service_pb2 import Run
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 WINDOWS: Mapping[str, ViewportSize] = {
-    "wide": {"width": 1280, "height": 860},
+    "wide": {"width": 1280, "height": 880},
     "narrow": {"width": 390, "height": 844},
 }
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-_COLOURS = 64
+_COLOURS = 128
 _TIMEOUT_MS = 60_000
 _LIVE = "header .badge.good:has-text('Live')"
 _HISTORY_S = 12
@@ -70,7 +70,7 @@ def pages(run: Run, session: str) -> Mapping[str, tuple[str, str, Prepare]]:
         "operators": ("vision", "operators/im2col_backward", _ran),
         "rejected": ("vision", "operators/im2col_backward/rejected", _rejected),
         "sessions": ("vision", f"sessions/{session}", _charts),
-        "tenants": ("admin", "tenants", lambda page: page.wait_for_selector("h2:text('Audit')")),
+        "tenants": ("admin", "tenants", _listed),
         "service": ("admin", "service", _charts),
     }
 
@@ -96,6 +96,11 @@ def opened(
 def _charts(page: Page) -> None:
     page.wait_for_selector("canvas")
     page.wait_for_timeout(1500)  # the series come once a second
+
+
+def _listed(page: Page) -> None:
+    for table in ("Device time by day", "Audit"):
+        page.wait_for_selector(f"[aria-label='{table}'] tbody tr")
 
 
 def _compared(page: Page) -> None:

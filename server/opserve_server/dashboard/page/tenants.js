@@ -57,7 +57,7 @@ function Uses({ label, uses }) {
 
 function Days() {
   const { value, problem } = useLoad(() => get("/v1/admin/usage"), []);
-  if (!value) return html`<${Section} title="Device time by day"><${Failure} problem=${problem} /><//>`;
+  if (!value) return html`<${Section} title="Device time by day">${problem ? html`<${Failure} problem=${problem} />` : html`<${Empty}>Reading the days …<//>`}<//>`;
   const rows = value.rows.toSorted((one, other) => other.day.localeCompare(one.day) || other.device_s - one.device_s);
   const most = Math.max(...rows.map((row) => row.device_s), 1e-9);
   return html`<${Section} title="Device time by day" hint="days in UTC">${rows.length ? html`<${Table} label="Device time by day" numbers=${[3, 5]}
@@ -68,7 +68,7 @@ function Days() {
 
 function Audit() {
   const { value, problem } = useLoad(() => get("/v1/admin/audit", { limit: AUDIT_ROWS }), []);
-  if (!value) return html`<${Section} title="Audit"><${Failure} problem=${problem} /><//>`;
+  if (!value) return html`<${Section} title="Audit">${problem ? html`<${Failure} problem=${problem} />` : html`<${Empty}>Reading the audit …<//>`}<//>`;
   return html`<${Section} title="Audit" hint="the newest ${count(AUDIT_ROWS)} entries; all of them: opserve audit">
     <${Table} label="Audit" titles=${["When", "Outcome", "Call", "Over", "Caller", "Reason", "Calls"]} rows=${value.entries.map((entry, place) => ({ id: place, cells: [
       moment(entry.at), html`<${Badge} kind=${entry.outcome === "OK" ? "good" : "bad"}>${entry.outcome}<//>`, entry.method, entry.face, [entry.tenant, entry.principal].filter(Boolean).join(" / ") || "unknown",
