@@ -34,6 +34,7 @@ UNPICKLERS = {
 """Modules that may unpickle, with the reason."""
 STARTERS = {
     "server/opserve_server/first_start.py": "the program that compiles its kernels",
+    "server/opserve_server/placement/service_process.py": "whole services, of `opserve farm`",
     "server/opserve_server/stop_guard.py": "itself, as the process that ends a stuck front",
 }
 """Modules that may start processes, with the reason."""

@@ -96,9 +96,9 @@ def _machine(*options: str) -> Generator["subprocess.Popen[bytes]"]:
     process = subprocess.Popen(command, env=os.environ | RAY, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            if b"Ray runtime started" in line:
-                break
+        assert any(b"Ray runtime started" in line for line in process.stdout), (
+            "Ray ended at its start"
+        )
         yield process
     finally:
         for child in children_of(process.pid):
