@@ -23,6 +23,7 @@ from opserve_kernels.verdict.vendor.grade import STANDARDS
 PROGRAM = Path(sys.executable).with_name("opserve")
 WITHOUT_DATA = {
     *("serve", "warmup", "bootstrap", "demo", "release", "abi build", "conform", "conform send"),
+    *("farm up", "farm scale", "farm drain", "farm down"),
     *("trace", "conform forget", "tenant delete", "certificate remove", "identity remove"),
 }
 """Commands that run a program, print only a key or only JSON, or print nothing."""
