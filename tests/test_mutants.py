@@ -144,7 +144,8 @@ def test_a_line_that_a_forked_process_executes_maps_to_the_file_that_started_it(
             "def test_broken():\n"
             "    assert False\n"
         )
-    record(tmp_path / "map", [f"{tmp_path / name}.py" for name in calls])
+    files = [f"{tmp_path / name}.py" for name in calls]
+    record(tmp_path / "map", [f"--rootdir={tmp_path}", *files])
     found = load(tmp_path / "map")
     lines = [line.strip() for line in CHUNKS.read_text().splitlines()]
     for name, text in (("test_sum", "return _value(np"), ("test_size", "value = 0")):
