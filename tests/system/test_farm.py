@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import signal
 import socket
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from skips import needs_program
 from system.drills import Process, own_process, until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
+PROGRAM = Path(sys.executable).with_name("opserve")
 COLUMNS = np.ones((1, 64, 196), np.float32)
 HAPROXY = """
 defaults
@@ -239,6 +241,31 @@ async def test_open_sessions_outlive_a_store_that_is_away_and_new_ones_follow_it
         await store.run("ALTER DATABASE test ALLOW_CONNECTIONS true")
         await until(opens)
         assert await folded(session) == expected
+
+
+async def test_a_suite_over_four_services_with_one_killed_ends_complete(
+    store: Postgresql, tmp_path: Path
+) -> None:
+    async with farm(store, "abcd", device_sessions_limit="2", farm_lease_s="10") as services:
+        process, _, at = services["a"]
+        suite = await asyncio.create_subprocess_exec(
+            *(PROGRAM, "conform", "run", "--suite", "smoke"),
+            *("--match", "*ascend910b*", "--jobs", "4", "--folder", f"{tmp_path}"),
+            *("--target", f"opserve:{at.grpc}/ascend910b"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+
+        async def are_at_work() -> bool:
+            devices = await services["d"][1].list_devices()
+            sessions = {device.host: device.sessions for device in devices}
+            return sessions.get("a", 0) > 0 and sum(sessions.values()) >= 3
+
+        await until(are_at_work)
+        process.kill()
+        assert suite.returncode is None, "the suite was at work"
+        output, _ = await suite.communicate()
+        assert suite.returncode == 0, output.decode()
 
 
 def free_port() -> int:
