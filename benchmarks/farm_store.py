@@ -41,18 +41,18 @@ ASYNCPG: Any = import_module("asyncpg")  # it has no types
 Pool = Any
 NOW = "EXTRACT(epoch FROM clock_timestamp())"
 RENEW = f"""
-UPDATE services SET devices = $3, lease_until = {NOW} + $4
+UPDATE services SET devices = $3, uses = $4, lease_until = {NOW} + $5
 WHERE name = $1 AND epoch = $2 AND lease_until > {NOW}
 """  # noqa: S608  # a constant
 READ = f"SELECT * FROM services WHERE lease_until > {NOW} ORDER BY name"  # noqa: S608
-"""The statements of opserve_server.store.services."""
+"""The statements of opserve_server.store.services, with the columns that change."""
 RENEWAL = "renewal, and reading of all rows"
 OPEN = "OpenSession, CloseSession on one of them"
 
 
 @dataclass(slots=True)
 class Measured:
-    """What the services did.
+    """Durations, bytes and lost leases of a run.
 
     Attributes:
         seconds: Durations by kind of work.
@@ -140,7 +140,7 @@ async def _renew(
     await asyncio.sleep(random.uniform(0.0, LONGEST_INTERVAL_S))  # noqa: S311  # start apart
     while (began_s := loop.time()) < end_s:
         async with pool.acquire() as connection, connection.transaction():
-            done = await connection.execute(RENEW, row.name, epoch, row.devices, LEASE_S)
+            done = await connection.execute(RENEW, row.name, epoch, row.devices, row.uses, LEASE_S)
             measured.lost += done != "UPDATE 1"
             await connection.copy_from_query(READ, output=measured.count)
         measured.seconds[RENEWAL].append(loop.time() - began_s)

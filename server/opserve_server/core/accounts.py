@@ -25,8 +25,8 @@ RETRY_AFTER_S = 1.0
 BYTES_IN_FLIGHT = 2**30
 """Limit of a tenant whose quota has none, bytes, unless the settings name another."""
 FARM_RESOURCES = (Resource.SESSIONS, Resource.DEVICE_MEMORY)
-"""Resources that the quota of a tenant limits over all services of a farm; so does the ledger with
-device seconds. The other limits apply to each service."""
+"""Resources that services of a farm report to each other, so that a quota limits their sum. Device
+seconds are summed in the store, and each service applies the other limits alone."""
 _BURST_S = 1.0
 """Seconds of calls at the tenant's rate that may arrive at once."""
 
