@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from benchmarks.service_with_keys import empty_store
 from opserve_client.private_service import Addresses, private_service
@@ -123,13 +125,18 @@ def test_the_commands_of_the_readme_run(service: Addresses, tmp_path: Path) -> N
     assert (tmp_path / "report.html").exists()
 
 
+def out_of(path: Path) -> NDArray[Any]:
+    with np.load(path) as arrays:
+        return cast("NDArray[Any]", arrays["out"])
+
+
 @pytest.mark.slow
 @needs_curl
 def test_the_commands_of_the_first_call_run(service: Addresses, tmp_path: Path) -> None:
     _, *examples = blocks("docs/tutorial/first-call.md", "sh")  # the first installs and starts
     run_shell(on(service, "".join(examples)), tmp_path)
     for output in ("out.npz", "cli.npz"):
-        assert np.load(tmp_path / output)["out"].tolist() == IMAGE
+        assert out_of(tmp_path / output).tolist() == IMAGE
 
 
 @pytest.mark.slow
@@ -139,8 +146,8 @@ def test_the_curl_examples_of_the_rest_page_run(service: Addresses, tmp_path: Pa
     # By hand: each output of ones spreads over 2x2 inputs; each weight sums 2x2 inputs.
     assert np.fromfile(tmp_path / "grad_input.bin", np.float32).reshape(1, 3, 3).tolist() == IMAGE
     assert np.fromfile(tmp_path / "grad_weight.bin", np.float32).tolist() == [8, 12, 20, 24]
-    assert np.load(tmp_path / "out.npz")["out"].tolist() == IMAGE
-    bits = np.load(tmp_path / "bf16.npz")["out"]
+    assert out_of(tmp_path / "out.npz").tolist() == IMAGE
+    bits = out_of(tmp_path / "bf16.npz")
     assert bits.view(ml_dtypes.bfloat16).astype(np.float32).tolist() == IMAGE
 
 
@@ -160,7 +167,7 @@ def test_the_curl_examples_of_conformance_run(tmp_path: Path) -> None:
             on(service, "".join(blocks("docs/how-to/conformance-service.md", "sh"))), tmp_path
         )
     (output,) = json.loads((tmp_path / "wrong.json").read_text())["verdict"]["outputs"]
-    wrong = np.load(tmp_path / "wrong.npz")["out"]
+    wrong = out_of(tmp_path / "wrong.npz")
     place = np.unravel_index(5, wrong.shape)
     assert output["greatest"][0]["index"] == list(place)
     assert output["greatest"][0]["got"] == wrong[place]

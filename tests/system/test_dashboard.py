@@ -119,7 +119,8 @@ def test_an_operator_runs_from_its_form(chromium: Browser, service: Addresses) -
         page.click("button:text-is('Python')")
         with page.expect_download() as download:
             page.click("button:text-is('Download in.npz')")
-        arrays = np.load(download.value.path())
+        with np.load(download.value.path()) as written:
+            arrays = dict(written)
         assert np.array_equal(arrays["grad_output"], image.reshape(1, -1))
         source = page.inner_text("#call-text").replace('np.load("in.npz")', "arrays")
         assert np.array_equal(run_text(source, arrays).out, image)

@@ -77,8 +77,9 @@ def test_each_way_of_calling_gives_the_bytes_of_session_run(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    found = np.load(tmp_path / "outputs.npz")
-    assert set(found.files) == {f"{way}.{name}" for way in WAYS[wire] for name in expected}
+    with np.load(tmp_path / "outputs.npz") as outputs:
+        found = dict(outputs)
+    assert set(found) == {f"{way}.{name}" for way in WAYS[wire] for name in expected}
     for way in WAYS[wire]:
         for name, array in expected.items():
             given = found[f"{way}.{name}"]

@@ -175,7 +175,8 @@ def main(wire, address, folder):
         import_module(f"tritonclient.{wire}.aio"),
     )
     calls = json.loads((folder / "calls.json").read_text())
-    arrays = np.load(folder / "arrays.npz")
+    with np.load(folder / "arrays.npz") as written:
+        arrays = dict(written)
     made = [prepared(triton, number, call, arrays) for number, call in enumerate(calls)]
     with triton.InferenceServerClient(address) as client:
         ways = {"sync": [client.infer(**call) for call in made]}
