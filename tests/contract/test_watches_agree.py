@@ -15,10 +15,16 @@ WATCHES = 4
 
 
 @pytest.fixture(scope="module")
-def limited() -> Generator[Addresses]:
-    """A service whose watches are few and short."""
-    limits = {"tenant_watches_limit": str(WATCHES), "watch_limit_s": "1"}
-    with private_service(devices='["ascend910b"]', **limits) as addresses:
+def brief() -> Generator[Addresses]:
+    """A service that ends watches after a second."""
+    with private_service(devices='["ascend910b"]', watch_limit_s="1") as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="module")
+def strict() -> Generator[Addresses]:
+    """A service with few watches, for one test: it notices closed ones a little later."""
+    with private_service(devices='["ascend910b"]', tenant_watches_limit=str(WATCHES)) as addresses:
         yield addresses
 
 
@@ -28,8 +34,8 @@ def of_a_device(state: WatchedState) -> Mapping[str, Json]:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_watch_has_the_state_and_its_changes(limited: Addresses, api: str) -> None:
-    with Client(getattr(limited, api)) as client, closing(client.watch()) as states:
+def test_a_watch_has_the_state_and_its_changes(brief: Addresses, api: str) -> None:
+    with Client(getattr(brief, api)) as client, closing(client.watch()) as states:
         first = next(states)
         assert set(first.devices) == {device.name for device in client.list_devices()}
         assert of_a_device(first)["ready"] is True
@@ -45,15 +51,15 @@ def test_a_watch_has_the_state_and_its_changes(limited: Addresses, api: str) -> 
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_watch_goes_on_after_the_service_ended_it(limited: Addresses, api: str) -> None:
-    async with AsyncClient(getattr(limited, api)) as client, aclosing(client.watch()) as states:
+async def test_a_watch_goes_on_after_the_service_ended_it(brief: Addresses, api: str) -> None:
+    async with AsyncClient(getattr(brief, api)) as client, aclosing(client.watch()) as states:
         versions = [(await anext(states)).service["state"]["version"] for _ in range(3)]
         assert versions == 3 * [await client.get_version()]
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_watch_too_many_is_rejected_until_one_ends(limited: Addresses, api: str) -> None:
-    async with AsyncClient(getattr(limited, api)) as client:
+async def test_a_watch_too_many_is_rejected_until_one_ends(strict: Addresses, api: str) -> None:
+    async with AsyncClient(getattr(strict, api)) as client:
         async with AsyncExitStack() as stack:
             with pytest.raises(AclrtError) as caught:
                 await open_watches(client, stack, WATCHES + 1)
@@ -69,7 +75,7 @@ async def open_watches(client: AsyncClient, stack: AsyncExitStack, count: int) -
 
 
 async def has_capacity(client: AsyncClient) -> bool:
-    """Whether the service accepts one more watch; it notices closed ones a little later."""
+    """Whether the service accepts one more watch."""
     try:
         async with aclosing(client.watch()) as states:
             await anext(states)
@@ -91,8 +97,8 @@ def test_a_watch_ends_with_its_service() -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_series_are_the_latest_points_by_device(limited: Addresses, api: str) -> None:
-    async with AsyncClient(getattr(limited, api)) as client:
+async def test_series_are_the_latest_points_by_device(brief: Addresses, api: str) -> None:
+    async with AsyncClient(getattr(brief, api)) as client:
         (device,) = await client.list_devices()
         every = await client.get_series()
         two = await client.get_series("device_sessions", "device_busy_share", last_s=1)
