@@ -3,7 +3,7 @@ import { useEffect, useReducer, useRef, useState } from "./vendor/htm-preact.js"
 
 const KEY_NAME = "opserve.key"; // in sessionStorage: a tab's life
 const RETRY_MS = [500, 1000, 2000, 5000];
-const SERIES_MS = 1000, SERIES_S = 600;
+const SERIES_MS = 5000, SERIES_S = 600; // a chart of ten minutes has less than a point for two seconds
 export const TABLES = ["devices", "waiting", "sessions", "runs", "service"];
 
 /** An answer that is not a success: the members of problem+json. */
@@ -148,7 +148,7 @@ export function useLoad(load, inputs) {
   return { ...held, again };
 }
 
-/** Series by name and label, of the last minutes, once a second while the tab is in sight. */
+/** Series by name and label, of the last ten minutes, every five seconds while the tab is in sight. */
 export function useSeries(names) {
   const [series, hold] = useState({});
   useEffect(() => {
