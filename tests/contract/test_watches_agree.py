@@ -1,7 +1,9 @@
 """Over gRPC and Connect, blocking and async: watches of the service, and series."""
 
+import socket
 from collections.abc import Generator, Mapping
-from contextlib import AsyncExitStack, aclosing, closing
+from contextlib import AsyncExitStack, ExitStack, aclosing, closing
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -82,6 +84,19 @@ async def has_capacity(client: AsyncClient) -> bool:
     except AclrtError:
         return False
     return True
+
+
+async def test_watches_that_nobody_reads_end_at_their_time() -> None:
+    limits = {"tenant_watches_limit": str(WATCHES), "watch_limit_s": "1"}
+    with private_service(devices='["ascend910b"]', **limits) as addresses, ExitStack() as stack:
+        at = urlsplit(addresses.rest)
+        for _ in range(WATCHES):
+            unread = stack.enter_context(socket.create_connection((at.hostname, at.port)))
+            unread.sendall(f"GET /v1/watch HTTP/1.1\r\nHost: {at.netloc}\r\n\r\n".encode())
+            unread.recv(1)
+        async with AsyncClient(addresses.rest) as client:
+            while not await has_capacity(client):
+                pass
 
 
 def test_a_watch_ends_with_its_service() -> None:
