@@ -289,14 +289,16 @@ async def _joined(
     assert identity is not None, "settings of a farm have a store"
     from opserve_server.farm import joined  # noqa: PLC0415
     from opserve_server.store.services import Services  # noqa: PLC0415
+    from opserve_server.store.waiting import WaitingLine  # noqa: PLC0415
 
-    services = Services(identity.store.database)
+    database = identity.store.database
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(
                 joined(
                     membership,
-                    services,
+                    Services(database),
+                    WaitingLine(database, membership.name),
                     service,
                     grpc_address=reached(addresses.grpc, "grpc", host=settings.farm_host),
                     http_address=reached(addresses.rest, "http", host=settings.farm_host),

@@ -27,10 +27,13 @@ from opserve_server.core.farm import DeviceRecord, ServiceRecord
 from opserve_server.core.info import DeviceInfo
 from opserve_server.core.service import Service
 from opserve_server.store.services import ServiceRow, Services
+from opserve_server.store.waiting import WaitingLine
 from opserve_server.version import VERSION
 
 LONGEST_INTERVAL_S = 2.0
 """Longest time between two renewals, seconds."""
+LINE_INTERVAL_S = 1.0
+"""Seconds between two exchanges of the waiting line while requests wait; otherwise a renewal."""
 _RENEWALS_PER_LEASE = 5
 _DIGEST_CHARACTERS = 16
 log = logging.getLogger(__name__)
@@ -49,6 +52,7 @@ class Membership:
         own: The service as it was registered.
         others: The other live services, at the last renewal.
         epoch: Number of the registration; the store rejects reports with an older one.
+        ahead_s: The store's clock, less that of the event loop, seconds.
         superseded: Whether another process has taken the name.
     """
 
@@ -59,6 +63,7 @@ class Membership:
         self.own: ServiceRecord | None = None
         self.others: Sequence[ServiceRecord] = ()
         self.epoch = 0
+        self.ahead_s = 0.0
         self.superseded = False
         self.interval_s = min(lease_s / _RENEWALS_PER_LEASE, LONGEST_INTERVAL_S)
         self._lease_s = lease_s
@@ -73,7 +78,13 @@ class Membership:
         return not self.superseded and self._clock() < self._lease_ends_s
 
     async def begin(
-        self, services: Services, service: Service, *, grpc_address: str, http_address: str
+        self,
+        services: Services,
+        line: WaitingLine,
+        service: Service,
+        *,
+        grpc_address: str,
+        http_address: str,
     ) -> None:
         """Registers the service under its name, also where a process already has it.
 
@@ -93,6 +104,7 @@ class Membership:
         self.epoch = await services.register(self._row(service), lease_s=self._lease_s)
         self._lease_ends_s = began_s + self._lease_s
         await self.renew(services, service)
+        await self.share(line, service)
 
     async def renew(self, services: Services, service: Service) -> None:
         """Renews the lease, or registers again after its end; reads the other services.
@@ -116,13 +128,41 @@ class Membership:
         service.accounts.count_elsewhere(other.uses for other in self.others)
         self._lease_ends_s = began_s + self._lease_s
 
-    async def keep(self, services: Services, service: Service) -> None:
-        """Renews until it is cancelled, or another process takes the name."""
+    async def share(self, line: WaitingLine, service: Service) -> None:
+        """Exchanges waiting requests with the other services.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        queue = service.device_queue
+        found = await line.exchange(
+            queue.own(), queue.ended(), epoch=self.epoch, profiles=self._profiles(service)
+        )
+        if found is None:
+            service.meet(())
+            return
+        self.ahead_s = found.now_s - asyncio.get_running_loop().time()
+        for key, other in found.moved.items():
+            queue.send_on(key, other)
+        service.meet(found.waiting)
+        wanted = queue.wanted()
+        if wanted:
+            queue.forget(set(wanted) - await line.claim(wanted, epoch=self.epoch))
+
+    async def keep(self, services: Services, line: WaitingLine, service: Service) -> None:
+        """Renews and exchanges until it is cancelled, or another process takes the name."""
+        renewed_s = self._clock()
         while not self.superseded:
-            await asyncio.sleep(self.interval_s)
+            await asyncio.sleep(min(self.interval_s, LINE_INTERVAL_S))
             try:
-                await self.renew(services, service)
+                due = self._clock() - renewed_s >= self.interval_s
+                if due:
+                    renewed_s = self._clock()
+                    await self.renew(services, service)
+                if due or service.device_queue.is_shared:
+                    await self.share(line, service)
             except StoreUnavailable:
+                service.meet(())  # a device is kept for nobody whose claim is unknown
                 if self._answered:
                     log.warning("the farm's store does not answer: no session after the lease")
                 self._answered = False
@@ -145,6 +185,9 @@ class Membership:
         except StoreUnavailable:
             log.warning("the service stays in the directory until its lease ends")
 
+    def _profiles(self, service: Service) -> set[str]:
+        return {device.info.profile for device in service.device_records()}
+
     def _row(self, service: Service) -> ServiceRow:
         assert self.own is not None, "begin has registered it"
         return ServiceRow(
@@ -165,6 +208,7 @@ class Membership:
 async def joined(
     membership: Membership,
     services: Services,
+    line: WaitingLine,
     service: Service,
     *,
     grpc_address: str,
@@ -175,8 +219,10 @@ async def joined(
     Raises:
         StoreUnavailable: The store does not answer.
     """
-    await membership.begin(services, service, grpc_address=grpc_address, http_address=http_address)
-    keeping = asyncio.create_task(membership.keep(services, service))
+    await membership.begin(
+        services, line, service, grpc_address=grpc_address, http_address=http_address
+    )
+    keeping = asyncio.create_task(membership.keep(services, line, service))
     try:
         yield
     finally:

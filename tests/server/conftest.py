@@ -9,6 +9,7 @@ from opserve_server.core.service import Service
 from opserve_server.telemetry.metrics import Metrics
 from server.core.fakes import ONE_EVENT, FakeDevice, make_service
 from server.entry_points import EntryPoints, open_entry_points
+from server.farm_members import TwoMembers, two_members
 from server.guards import ServiceWithKeys, service_with_keys
 from server.store.migrated import migrated_file
 from server.store.postgresql import Postgresql, postgresql
@@ -38,6 +39,13 @@ async def migrated(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> 
     server: Postgresql = request.getfixturevalue("postgresql_server")
     await server.create_tables()
     return url
+
+
+@pytest.fixture
+async def farm(migrated: str) -> AsyncIterator[TwoMembers]:
+    """Two services of a farm."""
+    async with two_members(migrated) as members:
+        yield members
 
 
 @pytest.fixture

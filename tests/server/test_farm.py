@@ -2,9 +2,8 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from typing_extensions import override
@@ -12,82 +11,15 @@ from typing_extensions import override
 from opserve_server.core.errors import Moved, QuotaExceeded, Unavailable
 from opserve_server.core.memory_commands import Allocate
 from opserve_server.core.principal import LOCAL, Principal, Scope
-from opserve_server.core.service import Service
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.tenants import Quota, Resource, Tenant
-from opserve_server.farm import Membership
 from opserve_server.store.database import Database
 from opserve_server.store.services import ServiceRow, Services
-from opserve_server.store.store import open_store
-from server.core.fakes import KIB, LIMITS, FakeDevice
-from server.store.conftest import TIMEOUT_S
+from server.core.fakes import KIB, LIMITS
+from server.farm_members import LEASE_S, Clock, Member, TwoMembers
 from server.store.farm_services import end_lease, row
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-LEASE_S = 600.0
-
-
-@dataclass
-class Clock:
-    now_s: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class Member:
-    """A service of a farm, whose renewals the test makes."""
-
-    def __init__(self, services: Services, name: str, clock: Clock) -> None:
-        self.services = services
-        self.membership = Membership(name, lease_s=LEASE_S, clock=clock)
-        self.device = FakeDevice(tags=frozenset({"lab"}))
-        self.service = Service([self.device], limits=LIMITS, farm=self.membership)
-
-    async def begin(self) -> None:
-        name = self.membership.name
-        await self.membership.begin(
-            self.services,
-            self.service,
-            grpc_address=f"grpc://{name}:1",
-            http_address=f"http://{name}:2",
-        )
-
-    async def renew(self) -> None:
-        await self.membership.renew(self.services, self.service)
-
-    async def stop(self) -> None:
-        await self.service.stop()
-        self.device.slabs.close()
-
-
-@dataclass
-class TwoMembers:
-    a: Member
-    b: Member
-    clock: Clock
-    services: Services
-    database: Database
-
-
-@pytest.fixture
-async def farm(migrated: str) -> AsyncIterator[TwoMembers]:
-    clock = Clock()
-    async with open_store(migrated, timeout_s=TIMEOUT_S, connections_limit=4) as store:
-        services = Services(store.database)
-        members = TwoMembers(
-            Member(services, "a", clock),
-            Member(services, "b", clock),
-            clock,
-            services,
-            store.database,
-        )
-        await members.a.begin()
-        await members.b.begin()
-        await members.a.renew()
-        yield members
-        for member in (members.a, members.b):
-            await member.stop()
 
 
 async def test_the_devices_of_the_farm_are_listed_own_ones_first(farm: TwoMembers) -> None:
@@ -171,12 +103,12 @@ async def test_a_service_whose_lease_ended_in_the_store_registers_again(
 async def test_the_last_started_process_of_a_name_wins_and_the_other_drains(
     farm: TwoMembers, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    second = Member(farm.services, "a", farm.clock)
+    second = Member(farm.database, "a", farm.clock)
     await second.begin()
     await farm.a.renew()
     assert farm.a.membership.superseded
     with caplog.at_level(logging.ERROR):
-        await farm.a.membership.keep(farm.services, farm.a.service)
+        await farm.a.membership.keep(farm.services, farm.a.line, farm.a.service)
     assert "another process has registered as a" in caplog.text
     assert farm.a.service.draining
     await end_lease(url, "a")  # nor does it come back when the second one's lease ends

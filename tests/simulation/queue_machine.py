@@ -175,7 +175,9 @@ class QueueMachine(RuleBasedStateMachine):
                 if shares and not other.away and device in other.devices:
                     later_s = first.asked_at - other.asked_at
                     steps = first.priority - other.priority
-                    assert later_s <= steps * BOUNDS.priority_step_s, "a waiting client was passed"
+                    behind_s = other.time - other.asked_at
+                    ahead_s = steps * BOUNDS.priority_step_s + behind_s
+                    assert later_s <= ahead_s, "a waiting client was passed"
         self.model.granted.clear()
 
     # What clients do
@@ -209,7 +211,6 @@ class QueueMachine(RuleBasedStateMachine):
             alone_s=asked.exclusive_s or None,
             asked_at=now,
             gives_up_at=now + min(asked.wait_s, limit_s),
-            turn=(now - priority * BOUNDS.priority_step_s, self.model.asked),
         )
         self.asked[wait] = asked
         caller = self.call(wait, notified=way == "notified")

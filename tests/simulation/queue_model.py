@@ -40,6 +40,7 @@ class ModelWait:
     Attributes:
         id: By which it is asked for again; empty where it cannot be.
         turn: The least is first.
+        time: When its turn is, before its priority.
         callers: Calls that request it now.
         away: Whether the last of them was cut off.
         returns_by: The time by which the next must arrive.
@@ -53,7 +54,8 @@ class ModelWait:
     alone_s: float | None
     asked_at: float
     gives_up_at: float
-    turn: tuple[float, int]
+    turn: tuple[float, int] = (0.0, 0)
+    time: float = 0.0
     callers: list[ModelCaller] = field(default_factory=list[ModelCaller])
     away: bool = False
     returns_by: float = inf
@@ -93,6 +95,7 @@ class ModelQueue:
         elif self._held(wait.tenant) >= self.quotas[wait.tenant]:
             wait.outcome = "QuotaExceeded"
         else:
+            self._give_turn(wait)
             self.waits.append(wait)
             self.serve()
             self._refuse_what_may_not_wait(wait)
@@ -167,6 +170,17 @@ class ModelQueue:
             elif wait.alone_s is not None and wait.tenant not in kept:
                 usable = self._usable(wait, kept)
                 kept |= {wait.tenant: self._least_used(usable)} if usable else {}
+
+    def _give_turn(self, wait: ModelWait) -> None:
+        """A request stands one step behind those of its tenant that are as urgent."""
+        step_s = self.limits.priority_step_s
+        ahead = [
+            other.time + step_s
+            for other in self.waits
+            if other.tenant == wait.tenant and other.priority >= wait.priority
+        ]
+        wait.time = max([wait.asked_at, *ahead])
+        wait.turn = wait.time - wait.priority * step_s, self.asked
 
     def _usable(self, wait: ModelWait, kept: Mapping[str, str]) -> list[str]:
         return [

@@ -36,6 +36,15 @@ def let_priority_win_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DeviceQueue, "_enter", enter)
 
 
+def let_a_tenant_stand_before_all_others(patch: pytest.MonkeyPatch) -> None:
+    """Its own waiting requests do not move a request back."""
+
+    def time_of(*_: object) -> float:
+        return asyncio.get_running_loop().time()
+
+    patch.setattr(DeviceQueue, "_time_of", time_of)
+
+
 def let_others_take_what_is_kept(patch: pytest.MonkeyPatch) -> None:
     """Short sessions never leave a device empty for an exclusive request."""
 
@@ -126,6 +135,15 @@ BUGS: list[Planted[QueueMachine]] = [
             ask("lab", "", wait_s=45),
             lambda line: line.time_passes(30),
             ask("lab", "", priority=1, wait_s=45),
+        ],
+        "waiting: .*, expected ",
+    ),
+    Planted(
+        let_a_tenant_stand_before_all_others,
+        [
+            *NONE_READY,
+            *[ask("lab", "", wait_s=45)] * 2,
+            ask("yard", "", wait_s=45),
         ],
         "waiting: .*, expected ",
     ),

@@ -243,6 +243,97 @@ async def test_open_sessions_outlive_a_store_that_is_away_and_new_ones_follow_it
         assert await folded(session) == expected
 
 
+async def test_the_first_room_of_any_service_goes_to_the_first_request(store: Postgresql) -> None:
+    async with farm(store, "abc", device_sessions_limit="1") as services:
+        clients = {name: client for name, (_, client, _) in services.items()}
+        held = {name: await client.open_session() for name, client in clients.items()}
+        await until_full(clients["a"])
+        first = waiting(clients["a"])
+        await until_waiting(clients["a"])
+        second = waiting(clients["b"])
+        await until_waiting(clients["b"])
+        await held["c"].close()
+        got = await first
+        assert is_at(got, "c")
+        await got.close()
+        got = await second
+        assert is_at(got, "c")
+        await got.close()
+
+
+async def test_two_services_race_for_the_last_room(store: Postgresql) -> None:
+    async with farm(store, "abc", device_sessions_limit="1") as services:
+        clients = {name: client for name, (_, client, _) in services.items()}
+        last = [await client.open_session() for client in clients.values()][-1]
+        for client in clients.values():
+            await until_full(client)
+        races = [waiting(clients[name]) for name in "ab"]
+        for name in "ab":
+            await until_waiting(clients[name])
+        await last.close()
+        done, others = await asyncio.wait(races, return_when=asyncio.FIRST_COMPLETED)
+        (won,), (waits,) = done, others
+        assert is_at(await won, "c")
+        await (await won).close()
+        assert is_at(await waits, "c")
+
+
+async def test_a_waiting_request_keeps_its_place_when_its_service_is_lost(
+    store: Postgresql,
+) -> None:
+    async with farm(store, "ab", device_sessions_limit="1") as services:
+        process, client, _ = services["a"]
+        other = services["b"][1]
+        _, at_b = await client.open_session(), await other.open_session()
+        await until_full(client)
+        first = waiting(client)
+        await until_waiting(client)
+        second = waiting(other)
+        await until_waiting(other)
+
+        async def is_behind() -> bool:
+            return [one.position for one in await other.list_waiting()] == [2]
+
+        await until(is_behind)
+        process.kill()
+        await process.wait()
+
+        async def has_come() -> bool:
+            return len(await other.list_waiting()) == 2
+
+        await until(has_come)
+        await at_b.close()
+        assert is_at(await first, "b")
+        assert not second.done()
+        await (await first).close()
+        assert is_at(await second, "b")
+
+
+def waiting(client: AsyncClient) -> "asyncio.Task[AsyncSession]":
+    async def opened() -> AsyncSession:
+        return await client.open_session(wait_s=60)
+
+    return asyncio.create_task(opened())
+
+
+async def until_full(client: AsyncClient) -> None:
+    """Waits until a service lists no device without a session."""
+
+    async def is_full() -> bool:
+        return all(device.sessions for device in await client.list_devices())
+
+    await until(is_full)
+
+
+async def until_waiting(client: AsyncClient) -> None:
+    """Waits until a request waits at a service."""
+
+    async def waits() -> bool:
+        return bool(await client.list_waiting())
+
+    await until(waits)
+
+
 async def test_a_suite_over_four_services_with_one_killed_ends_complete(
     store: Postgresql, tmp_path: Path
 ) -> None:

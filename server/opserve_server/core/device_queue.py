@@ -1,17 +1,23 @@
 """Device queue: session requests that no device can meet now, in the order of their service.
 
-Requests are ordered by arrival; each step of priority moves a request ahead by a fixed number of
-seconds. Waiting time adds equally to all requests, so their order never changes, and only requests
-within its steps of priority can pass a waiting one. No request starves.
+The rank of a request is its time. Each step of priority moves it ahead by priority_step_s, and each
+request of its tenant that already waits for the profile moves it back by that over the tenant's
+weight, so that many requests of one tenant do not delay the others. Ranks never change, so no
+request starves.
+
+In a farm the ranks are times of the store's clock, and the requests that wait at other services
+have their places in the queue: this service keeps a device for one whose turn it is, and the other
+service sends its client here.
 """
 
 import asyncio
 import secrets
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import merge
 from itertools import count
 
 from opserve_kernels.errors import CHOICES_CHARACTERS, shortened
@@ -22,14 +28,16 @@ from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
     LimitExceeded,
+    Moved,
     OpserveError,
     Unavailable,
     WaitTimedOut,
 )
+from opserve_server.core.farm import Farm, WaitingElsewhere, service_named
 from opserve_server.core.info import WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.session import IdleTimer, LoopStalls, Session
-from opserve_server.core.session_request import Requirements
+from opserve_server.core.session_request import Requirements, SessionRequest
 
 POLL_INTERVAL_S = 0.25
 """Seconds between two checks for devices that have become ready, while requests wait."""
@@ -47,10 +55,12 @@ class QueuedRequest:
         requirements: The requested device and terms.
         key: Key under which a client can repeat the request; None without a request id.
         requested_at: Time of the request, seconds of the event loop's clock.
-        order: Sort key; the least is served first.
+        time_s: Its time in the line without its priority, which its tenant's requests move back.
+        order: Sort key: its rank, then the order of arrival; the least is served first.
         granted: The session, or the error.
         disconnected: Whether its client is disconnected: the request keeps its position for a while
             and blocks no other request.
+        told: Whether other services may know of it.
         timers: Its deadline, and the time by which its client must reconnect.
         id: 8 random hexadecimal digits, which the tenant may see.
     """
@@ -59,9 +69,11 @@ class QueuedRequest:
     requirements: Requirements
     key: RequestKey | None
     requested_at: float
+    time_s: float
     order: tuple[float, int]
     granted: "asyncio.Future[Session]"
     disconnected: bool = False
+    told: bool = False
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
     id: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -71,9 +83,57 @@ class QueuedRequest:
         return self.account.tenant.name
 
     @property
+    def profile(self) -> str:
+        """Name of the requested profile."""
+        return self.requirements.profile
+
+    @property
+    def priority(self) -> int:
+        """Its priority."""
+        return self.requirements.priority
+
+    @property
     def can_be_granted(self) -> bool:
         """Whether the request can be granted a device."""
         return not self.disconnected and not self.granted.done()
+
+
+@dataclass(slots=True, eq=False)
+class _RemoteRequest:
+    """A request that waits at another service, and that a device of this one can meet.
+
+    Attributes:
+        record: The request.
+        requirements: The devices of this service that can meet it.
+        time_s: Its time in the line without its priority.
+        can_be_granted: Whether this service may keep a device for it.
+        kept: Whether this service keeps one.
+    """
+
+    record: WaitingElsewhere
+    requirements: Requirements
+    time_s: float
+    can_be_granted: bool
+    kept: bool = False
+
+    @property
+    def tenant(self) -> str:
+        return self.record.tenant
+
+    @property
+    def profile(self) -> str:
+        return self.requirements.profile
+
+    @property
+    def priority(self) -> int:
+        return self.record.terms.priority
+
+    @property
+    def order(self) -> tuple[float, int]:
+        return self.record.rank, -1
+
+
+_AnyRequest = QueuedRequest | _RemoteRequest
 
 
 class DeviceQueue:
@@ -81,6 +141,7 @@ class DeviceQueue:
 
     Args:
         limits: Bounds.
+        farm: Farm of the service.
         capacity: Returns the capacity left now.
         open_on: Opens the session of a request on a device; raises an error, or returns None for a
             later try.
@@ -92,17 +153,21 @@ class DeviceQueue:
         self,
         limits: Limits,
         *,
+        farm: Farm,
         capacity: Callable[[], Capacity],
         open_on: Callable[[Account, Requirements, Device], Session | None],
         close: Callable[[Session], object],
         loop_stalls: LoopStalls,
     ) -> None:
         self._limits = limits
+        self._farm = farm
         self._capacity = capacity
         self._open_on = open_on
         self._close = close
         self._loop_stalls = loop_stalls
         self._requests: list[QueuedRequest] = []
+        self._remote: list[_RemoteRequest] = []
+        self._ended: set[RequestKey] = set()
         self._numbers = count()
         self._waiting_calls: Counter[RequestKey] = Counter()
         self._poll_timer: asyncio.TimerHandle | None = None
@@ -120,6 +185,7 @@ class DeviceQueue:
         Raises:
             LimitExceeded: 207005, no capacity is left and the request does not wait; 207014, too
                 many requests wait; QuotaExceeded, of the tenant when the request was served.
+            Moved: 207005, another service of the farm keeps a device for the request.
             Unavailable: 207004, no device is ready and the request does not wait; 507901, the
                 service drains, or the client did not reconnect.
             WaitTimedOut: 507046, the wait is over.
@@ -143,17 +209,94 @@ class DeviceQueue:
 
     def advance(self) -> None:
         """Opens the sessions of all requests that can be met."""
-        if self._requests:
+        if self._requests or self._remote:
             self._serve()
+
+    # What other services of the farm know of this queue, and this one of theirs
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the other services have something to learn of this queue, or it of theirs."""
+        return bool(self._requests or self._remote or self._ended)
+
+    def own(self) -> list[WaitingElsewhere]:
+        """The requests that wait here, as the other services see them."""
+        for request in self._requests:
+            request.told = True
+        return [
+            WaitingElsewhere(
+                tenant=request.tenant,
+                request=self._key_of(request)[1],
+                rank=request.order[0],
+                terms=SessionRequest(
+                    profile=request.profile,
+                    tags=request.requirements.tags,
+                    exclusive=request.requirements.exclusive_s is not None,
+                    priority=request.priority,
+                    here=request.requirements.here,
+                ),
+                service=self._farm.name,
+                connected=not request.disconnected,
+            )
+            for request in self.waiting()
+        ]
+
+    def ended(self) -> set[RequestKey]:
+        """The requests that do not wait any more, each returned once."""
+        ended, self._ended = self._ended, set()
+        return ended
+
+    def meet(self, waiting: Sequence[tuple[WaitingElsewhere, Requirements]]) -> None:
+        """Replaces the requests of other services that devices of this one can meet, in order."""
+        own, step_s = self._farm.name, self._limits.priority_step_s
+        self._remote = [
+            _RemoteRequest(
+                one,
+                requirements,
+                time_s=one.rank + one.terms.priority * step_s,
+                can_be_granted=one.claimable or one.claimed_by == own,
+            )
+            for one, requirements in waiting
+        ]
+        self.advance()
+
+    def wanted(self) -> list[RequestKey]:
+        """Requests at other services for which this one keeps a device without a claim."""
+        return [
+            (one.tenant, one.record.request)
+            for one in self._remote
+            if one.kept and not one.record.claimed_by
+        ]
+
+    def forget(self, keys: Collection[RequestKey]) -> None:
+        """Keeps no device for some requests of other services: others claimed them first."""
+        self._remote = [one for one in self._remote if (one.tenant, one.record.request) not in keys]
+        self.advance()
+
+    def send_on(self, key: RequestKey, service: str) -> None:
+        """Sends a waiting request to the service that keeps a device for it, or where it waits."""
+        request = next((one for one in self.waiting() if self._key_of(one) == key), None)
+        other = service_named(self._farm, service)
+        if request is not None and other is not None:
+            self._reject(request, Moved(other.address))
+
+    def _key_of(self, request: QueuedRequest) -> RequestKey:
+        # A request without an id of its client has one for the other services alone.
+        return request.key or (request.tenant, f"{self._farm.name}/{request.id}")
 
     def _serve(self) -> Capacity:
         """Advances; returns the remaining capacity."""
         capacity = self._capacity()
         # In queue order: a request takes or reserves capacity before any later one is considered.
         # The list is copied, since an error of `_grant` can complete a request.
-        for request in [request for request in self._requests if request.can_be_granted]:
+        for request in [request for request in self._in_order() if request.can_be_granted]:
             device = capacity.device_for(request.requirements)
-            if device is None:
+            if isinstance(request, _RemoteRequest):
+                # No reservation: an exclusive one would empty a device of every service.
+                request.kept = device is not None
+                if device is not None:
+                    capacity.take(device, exclusive=request.requirements.exclusive_s is not None)
+            elif device is None:
                 capacity.reserve(request.requirements, tenant=request.tenant)
             elif self._grant(request, device):
                 capacity.take(device, exclusive=request.requirements.exclusive_s is not None)
@@ -183,9 +326,7 @@ class DeviceQueue:
         """Information on selected requests, in queue order."""
         capacity = self._capacity()
         found: list[WaitingInfo] = []
-        for request in self._requests:
-            if request.granted.done():
-                continue
+        for request in self.waiting():
             if where(request):
                 found.append(self._info(request, capacity))
             if request.can_be_granted:  # in the same order as advance
@@ -193,7 +334,7 @@ class DeviceQueue:
         return found
 
     def waiting(self) -> list[QueuedRequest]:
-        """The waiting requests, in queue order."""
+        """The requests that wait at this service, in queue order."""
         return [request for request in self._requests if not request.granted.done()]
 
     def end(
@@ -238,23 +379,56 @@ class DeviceQueue:
         self, account: Account, requirements: Requirements, key: RequestKey | None
     ) -> QueuedRequest:
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        # The rank is fixed at the request: waiting time adds equally to all, so no request ever
-        # overtakes another one later.
-        rank = now - requirements.priority * self._limits.priority_step_s
+        remote = self._take_over(key, requirements)
+        time_s = self._time_of(account, requirements) if remote is None else remote.time_s
+        rank = time_s - requirements.priority * self._limits.priority_step_s
         request = QueuedRequest(
             account=account,
             requirements=requirements,
             key=key,
-            requested_at=now,
+            requested_at=loop.time(),
+            time_s=time_s,
             order=(rank, next(self._numbers)),
             granted=loop.create_future(),
+            told=remote is not None,
         )
         insort(self._requests, request, key=lambda request: request.order)
         return request
 
+    def _take_over(
+        self, key: RequestKey | None, requirements: Requirements
+    ) -> _RemoteRequest | None:
+        """The request as it waited elsewhere until now; None where it did not."""
+        found = (one for one in self._remote if (one.tenant, one.record.request) == key)
+        remote = next(found, None)
+        if remote is not None:
+            claiming = service_named(self._farm, remote.record.claimed_by)
+            if claiming is not None and not requirements.here:
+                raise Moved(claiming.address)
+            self._remote.remove(remote)
+        return remote
+
+    def _time_of(self, account: Account, requirements: Requirements) -> float:
+        tenant = account.tenant
+        ahead = [
+            one.time_s + self._limits.priority_step_s / tenant.weight
+            for one in self._in_order()
+            if (one.tenant, one.profile) == (tenant.name, requirements.profile)
+            # An urgent request does not stand behind all others of its own tenant.
+            and one.priority >= requirements.priority
+        ]
+        return max([asyncio.get_running_loop().time() + self._farm.ahead_s, *ahead])
+
+    def _in_order(self) -> Iterator[_AnyRequest]:
+        both: tuple[Sequence[_AnyRequest], ...] = (self.waiting(), self._remote)
+        return merge(*both, key=lambda one: one.order)
+
     def _leave(self, request: QueuedRequest) -> None:
         self._requests.remove(request)
+        # Another service may take over one whose service drains, and one that moves.
+        sent_on = request.granted.done() and isinstance(_error_of(request), Moved | Unavailable)
+        if request.told and not sent_on:
+            self._ended.add(self._key_of(request))
         for timer in request.timers.values():
             timer.cancel()
         self.advance()  # its reservation is free now
@@ -266,7 +440,8 @@ class DeviceQueue:
         if not request.requirements.wait_s:
             raise capacity.refusal(request.requirements)
         others = [other for other in self.waiting() if other is not request]
-        same_tenant = [other for other in others if other.tenant == request.tenant]
+        everywhere = [other for other in self._in_order() if other is not request]
+        same_tenant = [other for other in everywhere if other.tenant == request.tenant]
         limits = self._limits
         if len(others) >= limits.waiting_limit:
             raise _queue_is_full(limits.waiting_limit, owner="the service's")
@@ -356,7 +531,7 @@ class DeviceQueue:
     def _info(self, request: QueuedRequest, capacity: Capacity) -> WaitingInfo:
         waited_s = asyncio.get_running_loop().time() - request.requested_at
         devices = {device.name for device in request.requirements.devices}
-        earlier = [other for other in self._requests if other.order < request.order]
+        earlier = [other for other in self._in_order() if other.order < request.order]
         ahead = [other for other in earlier if other.can_be_granted]
         # Only requests that could take one of the same devices delay this one.
         competing = [
@@ -375,6 +550,11 @@ class DeviceQueue:
             waited_s=waited_s,
             left_s=max(request.requirements.wait_s - waited_s, 0.0),
         )
+
+
+def _error_of(request: QueuedRequest) -> BaseException | None:
+    granted = request.granted
+    return asyncio.CancelledError() if granted.cancelled() else granted.exception()
 
 
 def _queue_is_full(limit: int, *, owner: str) -> LimitExceeded:

@@ -60,6 +60,32 @@ class ServiceRecord:
         return ServiceAddress(name=self.name, grpc=self.grpc_address, http=self.http_address)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingElsewhere:
+    """A session request that waits at another service, or whose service is lost.
+
+    Attributes:
+        tenant: Name of the requesting tenant.
+        request: The request id of its client, or another unique text.
+        rank: Its rank, seconds; the least is served first.
+        terms: The device and terms that it requests.
+        service: Name of the service where it waits.
+        connected: Whether its client is connected there.
+        claimable: Whether another service may keep a device for it: its service lives, its client
+            is connected, and no other one keeps a device.
+        claimed_by: Name of the service that keeps a device for it; empty without one.
+    """
+
+    tenant: str
+    request: str
+    rank: float
+    terms: SessionRequest
+    service: str
+    connected: bool
+    claimable: bool = False
+    claimed_by: str = ""
+
+
 class Farm(Protocol):
     """The farm of a service."""
 
@@ -83,6 +109,11 @@ class Farm(Protocol):
         """Whether this service may open sessions: its lease in the directory has not ended."""
         ...
 
+    @property
+    def ahead_s(self) -> float:
+        """The clock that ranks waiting requests, less that of the event loop, seconds."""
+        ...
+
 
 class Single:
     """The farm of a service that is in none; it needs no store."""
@@ -91,6 +122,7 @@ class Single:
     own: ServiceRecord | None = None
     others: Sequence[ServiceRecord] = ()
     accepts = True
+    ahead_s = 0.0
 
 
 SINGLE = Single()
@@ -104,6 +136,11 @@ def service_id(name: str) -> str:
 def owner_of(farm: Farm, session: str) -> ServiceRecord | None:
     """The other service that a session's name names; None where it names none."""
     return next((one for one in farm.others if session.endswith(service_id(one.name))), None)
+
+
+def service_named(farm: Farm, name: str) -> ServiceRecord | None:
+    """The other live service of a name; None without one."""
+    return next((one for one in farm.others if one.name == name), None)
 
 
 def with_device(farm: Farm, request: SessionRequest) -> ServiceRecord | None:

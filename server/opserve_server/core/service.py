@@ -27,7 +27,7 @@ from opserve_server.core import memory_commands, transfers, whole_calls
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.batches import check_batch, check_count, run_up_to_failure
 from opserve_server.core.commands import HANDLERS, Command
-from opserve_server.core.device_queue import RequestKey
+from opserve_server.core.device_queue import DeviceQueue, RequestKey
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
@@ -35,7 +35,7 @@ from opserve_server.core.errors import (
     Unauthenticated,
     service_drains,
 )
-from opserve_server.core.farm import SINGLE, DeviceRecord, Farm, service_id
+from opserve_server.core.farm import SINGLE, DeviceRecord, Farm, WaitingElsewhere, service_id
 from opserve_server.core.history import News, NoNews
 from opserve_server.core.info import (
     DeviceInfo,
@@ -139,6 +139,15 @@ class Service:
         """The devices of this service, then those of the other live services of its farm."""
         others = (device.info for service in self._farm.others for device in service.devices)
         return [*self.list_devices(principal), *others]
+
+    @property
+    def device_queue(self) -> DeviceQueue:
+        """Session requests that wait for a device."""
+        return self._sessions.device_queue
+
+    def meet(self, waiting: Sequence[WaitingElsewhere]) -> None:
+        """Lets requests that wait at other services of the farm have devices of this one."""
+        self._sessions.meet(waiting)
 
     @property
     def services(self) -> tuple[ServiceAddress, ...]:

@@ -67,6 +67,7 @@ class Requirements:
         exclusive_s: Seconds of exclusive use; None: it shares the device.
         accuracy: Error bound of its results.
         documented_rules: Answer to calls that break a rule of the vendor's page alone.
+        here: Whether this service answers, even if another one of the farm has room.
     """
 
     devices: tuple[Device, ...]
@@ -78,6 +79,7 @@ class Requirements:
     exclusive_s: float | None
     accuracy: Accuracy
     documented_rules: DocumentedRules
+    here: bool
 
     @property
     def profile(self) -> str:
@@ -120,6 +122,7 @@ def requirements_of(
         exclusive_s=(exclusive_s or limits.exclusive_limit_s) if request.exclusive else None,
         accuracy=accuracy_of(request.accuracy),
         documented_rules=documented_rules_of(request.documented_rules),
+        here=request.here,
     )
 
 

@@ -25,7 +25,13 @@ from opserve_server.core.errors import (
     service_drains,
     session_not_found,
 )
-from opserve_server.core.farm import Farm, owner_of, with_device, with_room
+from opserve_server.core.farm import (
+    Farm,
+    WaitingElsewhere,
+    owner_of,
+    with_device,
+    with_room,
+)
 from opserve_server.core.info import SessionInfo, WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.observations import LOGGED_CHARACTERS, Observe, concerns_session
@@ -95,6 +101,7 @@ class Sessions:
         )
         self.device_queue = DeviceQueue(
             limits,
+            farm=farm,
             capacity=self._capacity,
             open_on=self._open_on,
             close=self._close,
@@ -145,7 +152,8 @@ class Sessions:
             QuotaExceeded: 207005 or 207008, of this tenant; requests do not wait for a quota.
             Unauthenticated: 207006, the tenant is deleted or disabled.
             Unavailable: 507901, the service drains, or its lease in the farm has ended.
-            Moved: 207005, another service of the farm has room, and this one has none.
+            Moved: 207005, another service of the farm has room, and this one has none, or keeps a
+                device for a request that waited.
         """
         account = self._accounts.of(principal.tenant)
         try:
@@ -168,6 +176,25 @@ class Sessions:
         if other is not None:
             raise Moved(other.address)
         return await self.device_queue.session(account, requirements, key)
+
+    def meet(self, waiting: Sequence[WaitingElsewhere]) -> None:
+        """Lets requests that wait at other services have devices of this one; see DeviceQueue."""
+        opens = not self.draining and self._farm.accepts
+        found = [(one, self._requirements_of(one.terms)) for one in waiting if opens]
+        self.device_queue.meet([(one, needs) for one, needs in found if needs is not None])
+
+    def _requirements_of(self, request: SessionRequest) -> Requirements | None:
+        """The requirements of another service's request; None where no device here meets them."""
+        try:
+            return requirements_of(
+                request,
+                devices=self._devices,
+                limits=self._limits,
+                priority_limit=request.priority,
+                wait_limit_s=0.0,
+            )
+        except InvalidArgument:
+            return None
 
     def _check_opens(self) -> None:
         if self.draining:

@@ -196,3 +196,24 @@ SERVICES = Table(
     Column("uses", Text, nullable=False),  # in JSON
     Column("lease_until", Double, nullable=False),  # by the clock of the database
 )
+
+# Session requests that wait in a farm. All times are those of the clock of the database.
+WAITING = Table(
+    "waiting",
+    METADATA,
+    Column("tenant", Text, primary_key=True),
+    Column("request", Text, primary_key=True),
+    Column("rank", Double, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("profile", Text, nullable=False),
+    Column("tags", Text, nullable=False),  # in JSON
+    Column("exclusive", Boolean, nullable=False),
+    Column("connected", Boolean, nullable=False),
+    Column("stays", Boolean, nullable=False),
+    Column("service", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("until", Double, nullable=False),
+    Column("claimed_by", Text, nullable=False),
+    Column("claimed_until", Double, nullable=False),
+    Index(None, "profile", "rank"),
+)

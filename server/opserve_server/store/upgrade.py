@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from opserve_server.store.engine import writing
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """All known revisions in order; each has its module in `migrations/versions`."""
 REVISION = Table("opserve_revision", MetaData(), Column("version_num", String(32)))
 """Alembic's own table, renamed so that it cannot belong to another program."""

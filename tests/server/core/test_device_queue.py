@@ -63,6 +63,49 @@ async def test_tags_that_no_device_has_together_are_refused_at_once(tags: tuple[
     assert not clients.service.list_waiting(ADMIN)
 
 
+# Order
+
+
+async def test_requests_of_one_tenant_stand_behind_each_other_and_not_before_all_others(
+    clients: WaitingClients,
+) -> None:
+    opened = await clients.service.open_session(LAB)
+    many = [clients.requests() for _ in range(3)]
+    await asyncio.sleep(TURN)
+    few = clients.requests(who=MILL)
+    await asyncio.sleep(TURN)
+    await clients.close(opened)
+    await clients.close(await many[0])
+    assert (few.done(), many[1].done()) == (True, False)
+    await clients.close(await few, who=MILL)
+    assert many[1].done()
+
+
+async def test_an_urgent_request_does_not_stand_behind_its_own_tenants_others(
+    clients: WaitingClients,
+) -> None:
+    opened = await clients.service.open_session(LAB)
+    many = [clients.requests() for _ in range(3)]
+    await asyncio.sleep(TURN)
+    urgent = clients.requests(replace(WAITS, priority=1))
+    await asyncio.sleep(TURN)
+    await clients.close(opened)
+    assert (urgent.done(), many[0].done()) == (True, False)
+
+
+async def test_a_heavier_tenants_requests_stand_closer_together(clients: WaitingClients) -> None:
+    clients.service.renew_tenants([replace(TENANTS[0], weight=2), *TENANTS[1:]])
+    opened = await clients.service.open_session(LAB, WAITS)
+    heavy = [clients.requests() for _ in range(3)]
+    await asyncio.sleep(LIMITS.priority_step_s * 0.75)
+    light = clients.requests(who=MILL)
+    await asyncio.sleep(TURN)
+    for holder in (opened, heavy[0], heavy[1]):
+        assert not light.done()
+        await clients.close(await holder if isinstance(holder, asyncio.Task) else holder)
+    assert (light.done(), heavy[2].done()) == (True, False)
+
+
 # What is refused
 
 

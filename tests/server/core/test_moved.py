@@ -30,6 +30,7 @@ class Listed:
     own: ServiceRecord | None = None
     others: Sequence[ServiceRecord] = ()
     accepts: bool = True
+    ahead_s: float = 0.0
 
 
 def record(
