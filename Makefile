@@ -150,7 +150,7 @@ $(FARM_READY): pyproject.toml constraints.txt
 
 # In namespaces of their own, as Ray replaces loopback by another address of the machine, and leaves processes behind.
 test-farm: warm $(FARM_READY) ## services that Ray places, and drills with it, from .venv-farm (as root, for unshare)
-	tools/in_namespaces.sh $(FARM_BIN)/python -m pytest -m farm tests/system tests/test_deployments.py $(ARGS)
+	tools/in_namespaces.sh $(FARM_BIN)/python -m pytest -m farm tests/system/test_ray_farm.py tests/test_deployments.py $(ARGS)
 
 WIDTHS := OPSERVE_KERNEL_LANES=4 OPSERVE_KERNEL_LANES=8 OPSERVE_PLAIN_KERNELS=1
 WIDTH_TESTS := tests/kernels/algorithms tests/kernels/test_against_reference.py tests/kernels/test_guard_pages.py

@@ -247,18 +247,15 @@ async def test_the_first_room_of_any_service_goes_to_the_first_request(store: Po
     async with farm(store, "abc", device_sessions_limit="1") as services:
         clients = {name: client for name, (_, client, _) in services.items()}
         held = {name: await client.open_session() for name, client in clients.items()}
-        await until_full(clients["a"])
-        first = waiting(clients["a"])
-        await until_waiting(clients["a"])
-        second = waiting(clients["b"])
-        await until_waiting(clients["b"])
+        for client in clients.values():
+            await until_full(client)
+        requests = {name: waiting(clients[name]) for name in "ab"}
+        first, second = await in_line(store)
         await held["c"].close()
-        got = await first
-        assert is_at(got, "c")
-        await got.close()
-        got = await second
-        assert is_at(got, "c")
-        await got.close()
+        for name in (first, second):
+            got = await requests[name]
+            assert is_at(got, "c")
+            await got.close()
 
 
 async def test_two_services_race_for_the_last_room(store: Postgresql) -> None:
@@ -268,8 +265,7 @@ async def test_two_services_race_for_the_last_room(store: Postgresql) -> None:
         for client in clients.values():
             await until_full(client)
         races = [waiting(clients[name]) for name in "ab"]
-        for name in "ab":
-            await until_waiting(clients[name])
+        await in_line(store)
         await last.close()
         done, others = await asyncio.wait(races, return_when=asyncio.FIRST_COMPLETED)
         (won,), (waits,) = done, others
@@ -282,31 +278,31 @@ async def test_a_waiting_request_keeps_its_place_when_its_service_is_lost(
     store: Postgresql,
 ) -> None:
     async with farm(store, "ab", device_sessions_limit="1") as services:
-        process, client, _ = services["a"]
-        other = services["b"][1]
-        _, at_b = await client.open_session(), await other.open_session()
-        await until_full(client)
-        first = waiting(client)
-        await until_waiting(client)
-        second = waiting(other)
-        await until_waiting(other)
+        clients = {name: client for name, (_, client, _) in services.items()}
+        held = {name: await client.open_session() for name, client in clients.items()}
+        for client in clients.values():
+            await until_full(client)
+        requests = {name: waiting(clients[name]) for name in "ab"}
+        lost, kept = await in_line(store)
 
-        async def is_behind() -> bool:
-            return [one.position for one in await other.list_waiting()] == [2]
+        async def is_second() -> bool:
+            return [one.position for one in await clients[kept].list_waiting()] == [2]
 
-        await until(is_behind)
+        await until(is_second)
+        process = services[lost][0]
         process.kill()
         await process.wait()
 
         async def has_come() -> bool:
-            return len(await other.list_waiting()) == 2
+            return len(await clients[kept].list_waiting()) == 2
 
         await until(has_come)
-        await at_b.close()
-        assert is_at(await first, "b")
-        assert not second.done()
-        await (await first).close()
-        assert is_at(await second, "b")
+        await held[kept].close()
+        got = await requests[lost]
+        assert is_at(got, kept)
+        assert not requests[kept].done()
+        await got.close()
+        assert is_at(await requests[kept], kept)
 
 
 def waiting(client: AsyncClient) -> "asyncio.Task[AsyncSession]":
@@ -325,13 +321,20 @@ async def until_full(client: AsyncClient) -> None:
     await until(is_full)
 
 
-async def until_waiting(client: AsyncClient) -> None:
-    """Waits until a request waits at a service."""
+async def in_line(store: Postgresql) -> list[str]:
+    """The services of two requests that wait, the first in the line first."""
+    engine = engine_of(store.url("test"))
+    names: list[str] = []
 
-    async def waits() -> bool:
-        return bool(await client.list_waiting())
+    async def are_there() -> bool:
+        async with engine.connect() as connection:
+            query = "SELECT service FROM waiting ORDER BY rank"
+            names[:] = (await connection.exec_driver_sql(query)).scalars()
+        return len(names) == 2
 
-    await until(waits)
+    await until(are_there)
+    await engine.dispose()
+    return names
 
 
 async def test_a_suite_over_four_services_with_one_killed_ends_complete(

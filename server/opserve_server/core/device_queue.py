@@ -60,7 +60,7 @@ class QueuedRequest:
         granted: The session, or the error.
         disconnected: Whether its client is disconnected: the request keeps its position for a while
             and blocks no other request.
-        told: Whether other services may know of it.
+        listed: Whether other services may know of it.
         timers: Its deadline, and the time by which its client must reconnect.
         id: 8 random hexadecimal digits, which the tenant may see.
     """
@@ -73,7 +73,7 @@ class QueuedRequest:
     order: tuple[float, int]
     granted: "asyncio.Future[Session]"
     disconnected: bool = False
-    told: bool = False
+    listed: bool = False
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
     id: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -222,7 +222,7 @@ class DeviceQueue:
     def own(self) -> list[WaitingElsewhere]:
         """The requests that wait here, as the other services see them."""
         for request in self._requests:
-            request.told = True
+            request.listed = True
         return [
             WaitingElsewhere(
                 tenant=request.tenant,
@@ -390,7 +390,7 @@ class DeviceQueue:
             time_s=time_s,
             order=(rank, next(self._numbers)),
             granted=loop.create_future(),
-            told=remote is not None,
+            listed=remote is not None,
         )
         insort(self._requests, request, key=lambda request: request.order)
         return request
@@ -427,7 +427,7 @@ class DeviceQueue:
         self._requests.remove(request)
         # Another service may take over one whose service drains, and one that moves.
         sent_on = request.granted.done() and isinstance(_error_of(request), Moved | Unavailable)
-        if request.told and not sent_on:
+        if request.listed and not sent_on:
             self._ended.add(self._key_of(request))
         for timer in request.timers.values():
             timer.cancel()

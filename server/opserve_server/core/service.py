@@ -27,7 +27,7 @@ from opserve_server.core import memory_commands, transfers, whole_calls
 from opserve_server.core.accounts import Accounts
 from opserve_server.core.batches import check_batch, check_count, run_up_to_failure
 from opserve_server.core.commands import HANDLERS, Command
-from opserve_server.core.device_queue import DeviceQueue, RequestKey
+from opserve_server.core.device_queue import RequestKey
 from opserve_server.core.devices import Device
 from opserve_server.core.errors import (
     HandleNotFound,
@@ -35,7 +35,7 @@ from opserve_server.core.errors import (
     Unauthenticated,
     service_drains,
 )
-from opserve_server.core.farm import SINGLE, DeviceRecord, Farm, WaitingElsewhere, service_id
+from opserve_server.core.farm import SINGLE, DeviceRecord, Farm, service_id
 from opserve_server.core.history import News, NoNews
 from opserve_server.core.info import (
     DeviceInfo,
@@ -88,6 +88,8 @@ class Service:
     Attributes:
         accounts: Accounts of the tenants.
         uploads: Bodies in temporary files, of all tenants.
+        device_queue: Session requests that wait for a device.
+        meet: Lets requests that wait at other services have devices of this one.
         series: The latest ten minutes of counters and gauges.
         watched: Computes the items of watches.
         watches: Open watches of the service's state.
@@ -119,6 +121,7 @@ class Service:
             farm=farm,
             new_name=lambda: _named(new_session_name(), service_id(farm.name)),
         )
+        self.device_queue, self.meet = self._sessions.device_queue, self._sessions.meet
         self.series = Series()
         self.watched = WatchedItems(
             devices, self._sessions, describe=self._describe, series=self.series
@@ -139,15 +142,6 @@ class Service:
         """The devices of this service, then those of the other live services of its farm."""
         others = (device.info for service in self._farm.others for device in service.devices)
         return [*self.list_devices(principal), *others]
-
-    @property
-    def device_queue(self) -> DeviceQueue:
-        """Session requests that wait for a device."""
-        return self._sessions.device_queue
-
-    def meet(self, waiting: Sequence[WaitingElsewhere]) -> None:
-        """Lets requests that wait at other services of the farm have devices of this one."""
-        self._sessions.meet(waiting)
 
     @property
     def services(self) -> tuple[ServiceAddress, ...]:
