@@ -5,13 +5,14 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.service_with_keys import new_store
 from opserve_client import (
     AsyncClient,
     AsyncSession,
@@ -22,6 +23,7 @@ from opserve_client import (
 )
 from opserve_client.private_service import Addresses
 from opserve_server.core.farm import service_id
+from opserve_server.core.tenants import Tenant
 from server.store.postgresql import Postgresql, postgresql
 from server.store.samples import engine_of
 from skips import needs_program
@@ -30,6 +32,7 @@ from system.drills import Process, own_process, until
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 PROGRAM = Path(sys.executable).with_name("opserve")
 COLUMNS = np.ones((1, 64, 196), np.float32)
+CALLS_OF_A_SESSION = 5
 HAPROXY = """
 defaults
     mode tcp
@@ -360,6 +363,59 @@ async def test_a_suite_over_four_services_with_one_killed_ends_complete(
         assert suite.returncode is None, "the suite was at work"
         output, _ = await suite.communicate()
         assert suite.returncode == 0, output.decode()
+
+
+class Teams:
+    """Tenants that open sessions and call in them, without an end."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self.keys = keys
+        self.calls = dict.fromkeys(keys, 0)
+        self.results = set[bytes]()
+        self.ended = asyncio.Event()
+
+    async def work(self, tenant: str, address: str) -> None:
+        async with AsyncClient(address, api_key=self.keys[tenant]) as client:
+            while not self.ended.is_set():
+                async with client.open_session() as session:
+                    for _ in range(CALLS_OF_A_SESSION):
+                        self.results.add(await folded(session))
+                        self.calls[tenant] += 1
+
+    async def go_on(self) -> None:
+        """Waits until every tenant has made further calls, in another session, too."""
+        before = self.calls.copy()
+
+        async def have_called() -> bool:
+            return all(self.calls[one] > before[one] + CALLS_OF_A_SESSION for one in self.calls)
+
+        await until(have_called)
+
+
+async def test_services_are_replaced_one_by_one_without_a_failed_call(store: Postgresql) -> None:
+    teams = Teams(await new_store(store.url("test"), [Tenant(name=f"t{at}") for at in range(8)]))
+    async with AsyncExitStack() as stack:
+
+        async def started(name: str) -> tuple[Process, Addresses]:
+            return await stack.enter_async_context(service(store, name, no_keys="false"))
+
+        services = {name: await started(name) for name in "ab"}
+        async with asyncio.TaskGroup() as working:
+            for tenant, name in zip(teams.keys, "abababab", strict=True):
+                working.create_task(teams.work(tenant, services[name][1].grpc))
+            for name, other in ("ab", "ba"):
+                await teams.go_on()
+                process, _ = services[name]
+                process.terminate()
+                await process.wait()
+                await teams.go_on()
+                services[name] = await started(name)
+                address, key = services[other][1].grpc, teams.keys["t0"]
+                async with AsyncClient(address, api_key=key) as client:
+                    await until_listed(client, "ab")
+            await teams.go_on()
+            teams.ended.set()
+    assert len(teams.results) == 1
 
 
 def free_port() -> int:
