@@ -238,8 +238,8 @@ bench-abi: $(READY) ## the C library beside its goals (needs g++; ARGS="--rounds
 bench-recovery: $(READY) ## seconds until eight tenants go on after the front was killed and started again (ARGS="--rounds 3")
 	$(BIN)/python -m benchmarks.recovery $(ARGS)
 
-bench-farm: $(READY) ## the rate of two services beside that of one, and recovery (ARGS="--rounds 3"); writes benchmarks/out/farm_calls.json
-	$(BIN)/python -m benchmarks.farm_calls $(ARGS)
+bench-farm: $(READY) ## the rate of two services beside that of one, moves and recovery (ARGS="--rounds 3"); writes benchmarks/out/farm_calls.json
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.farm_calls $(ARGS)
 
 bench-farm-store: $(READY) ## the directory of 1,000 services in one PostgreSQL (ARGS="--services 100 --seconds 10")
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.farm_store $(ARGS)

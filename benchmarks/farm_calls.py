@@ -1,4 +1,4 @@
-"""make bench-farm: the rate of two services beside that of one, on two cores, and recovery.
+"""make bench-farm: the rate of two services beside that of one, on two cores; moves and recovery.
 
 One service has a core, and two clients the other one. Two services have a core each, which each
 shares with its client. So the clients' processor time counts against the second service.
@@ -13,6 +13,7 @@ from functools import partial
 
 from rich.table import Table
 
+from benchmarks.farm_moves import moved_ms
 from benchmarks.machine import machine
 from benchmarks.processes import Program, program
 from benchmarks.recovery import recovery_s
@@ -23,7 +24,7 @@ from opserve_client.private_service import private_service
 ROUNDS = 9
 SECONDS = 1.0
 CALLS = {"small": "small calls, 1 KiB, a second", "kernel": "kernels of 10 ms a second"}
-SMALL_TARGET, KERNEL_TARGET, RECOVERY_TARGET_S = 1.25, 1.6, 5.0
+SMALL_TARGET, KERNEL_TARGET, MOVE_TARGET_MS, RECOVERY_TARGET_S = 1.25, 1.6, 5.0, 5.0
 
 
 class Rates:
@@ -59,6 +60,12 @@ def main() -> None:
     goals = [
         at_least(SMALL_TARGET, "rate of small calls, two services", measured[CALLS["small"]]),
         at_least(KERNEL_TARGET, "rate of kernels, two services", measured[CALLS["kernel"]]),
+        Goal(
+            goal="a move, once for a session, ms",
+            value=moved_ms(),
+            target=MOVE_TARGET_MS,
+            better="lower",
+        ),
         Goal(
             goal="recovery of a killed service without Ray, s",
             value=max(recovered.values()),
