@@ -1,4 +1,4 @@
-"""What a move costs: a session that another service opens, beside one of the called service."""
+"""Cost of a move: opening a session that another service has, beside one of the called service."""
 
 import asyncio
 import time

@@ -225,6 +225,21 @@ async def test_a_request_that_is_granted_or_cancelled_leaves_the_line(full: Full
     assert await requests_in_line(url) == []
 
 
+async def test_an_id_that_no_store_takes_has_its_place(full: Full, url: str) -> None:
+    farm, sessions = full
+    hostile = "\0 \ud800 ' \\"
+    waiting = await farm.a.waits(hostile)
+    await farm.a.share()
+    assert len(await requests_in_line(url)) == 1
+    await farm.b.close(sessions[0])
+    await farm.b.share()
+    await farm.a.share()
+    assert await moved_to(waiting) == "b"
+    assert await opened_at(farm.b, hostile)
+    await farm.b.share()
+    assert await requests_in_line(url) == []
+
+
 async def test_a_request_that_must_stay_is_not_moved(full: Full) -> None:
     farm, sessions = full
     waiting = await farm.a.waits("one", replace(WAITS, here=True))

@@ -282,7 +282,7 @@ class DeviceQueue:
 
     def _key_of(self, request: QueuedRequest) -> RequestKey:
         # A request without an id of its client has one for the other services alone.
-        return request.key or (request.tenant, f"{self._farm.name}/{request.id}")
+        return _storable(request.key or (request.tenant, f"{self._farm.name}/{request.id}"))
 
     def _serve(self) -> Capacity:
         """Advances; returns the remaining capacity."""
@@ -399,7 +399,8 @@ class DeviceQueue:
         self, key: RequestKey | None, requirements: Requirements
     ) -> _RemoteRequest | None:
         """The request as it waited elsewhere until now; None where it did not."""
-        found = (one for one in self._remote if (one.tenant, one.record.request) == key)
+        own = None if key is None else _storable(key)
+        found = (one for one in self._remote if (one.tenant, one.record.request) == own)
         remote = next(found, None)
         if remote is not None:
             claiming = service_named(self._farm, remote.record.claimed_by)
@@ -550,6 +551,12 @@ class DeviceQueue:
             waited_s=waited_s,
             left_s=max(request.requirements.wait_s - waited_s, 0.0),
         )
+
+
+def _storable(key: RequestKey) -> RequestKey:
+    """A key without characters of a client that a store rejects: NUL and lone surrogates."""
+    tenant, request_id = key
+    return tenant, request_id.encode("unicode_escape").decode("ascii")
 
 
 def _error_of(request: QueuedRequest) -> BaseException | None:

@@ -66,7 +66,7 @@ class WaitingElsewhere:
 
     Attributes:
         tenant: Name of the requesting tenant.
-        request: The request id of its client, or another unique text.
+        request: The request id of its client, with escapes in ASCII, or another unique text.
         rank: Its rank, seconds; the least is served first.
         terms: The device and terms that it requests.
         service: Name of the service where it waits.

@@ -62,7 +62,7 @@ _COLUMNS = {
     "connected": Boolean,
     "stays": Boolean,
 }
-"""What a service writes of the requests that wait there."""
+"""The columns that a service writes for the requests that wait there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
