@@ -1,12 +1,13 @@
 """make bench-farm-store: the directory of 1,000 services in one PostgreSQL.
 
 One service is real, and a client opens sessions on it. This process renews the rows of the others
-at their interval and reads all rows each time, as they do, but it does not decode them, which 1,000
-machines do for themselves.
+and reads the directory and the waiting line at their intervals, as they do, but it does not decode
+the rows, which 1,000 machines do for themselves.
 """
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import time
@@ -26,14 +27,19 @@ from benchmarks.service_with_keys import new_store
 from opserve.v1.session_service_pb2 import CloseSessionRequest, OpenSessionRequest
 from opserve_client.private_service import private_service
 from opserve_client.wire.methods import CLOSE_SESSION, OPEN_SESSION
-from opserve_server.farm import LONGEST_INTERVAL_S
+from opserve_server.farm import FULL_READING_S, LINE_INTERVAL_S, LONGEST_INTERVAL_S
 from opserve_server.settings import Settings
 from opserve_server.store.services import ServiceRow, Services
 from opserve_server.store.store import open_store
+from opserve_server.store.waiting import READ_LIMIT
 from server.store.postgresql import postgresql
 
 SERVICES = 1000
 SECONDS = 30.0
+CHANGED_SHARE = 0.25
+"""Share of the renewals that report a change: a session that opened or ended."""
+QUEUED_SHARE = 0.2
+"""Share of the services where a request waits."""
 CONNECTIONS = 48
 """Connections of this process; the server of the tests accepts 100."""
 LEASE_S: float = Settings.model_fields["farm_lease_s"].default
@@ -41,12 +47,34 @@ ASYNCPG: Any = import_module("asyncpg")  # it has no types
 Pool = Any
 NOW = "EXTRACT(epoch FROM clock_timestamp())"
 RENEW = f"""
-UPDATE services SET devices = $3, uses = $4, lease_until = {NOW} + $5
+UPDATE services SET devices = $3, uses = $4, lease_until = {NOW} + $5,
+changed_at = CASE WHEN (devices, uses) IS DISTINCT FROM ($3, $4) THEN {NOW} ELSE changed_at END
 WHERE name = $1 AND epoch = $2 AND lease_until > {NOW}
 """  # noqa: S608  # a constant
-READ = f"SELECT * FROM services WHERE lease_until > {NOW} ORDER BY name"  # noqa: S608
+NAMES = f"SELECT array_agg(name) FILTER (WHERE lease_until > {NOW}), {NOW} FROM services"  # noqa: S608
+READ = f"""
+SELECT * FROM services WHERE lease_until > {NOW} AND changed_at > $1::float8 - 1.0 ORDER BY name
+"""  # noqa: S608
 """The statements of opserve_server.store.services, with the columns that change."""
-RENEWAL = "renewal, and reading of all rows"
+WRITE_LINE = f"""
+INSERT INTO waiting SELECT tenant, request, rank, 0, 'ascend910b', '[]', false, true, false, $2, $3,
+{NOW} + 30, '', 0 FROM json_to_recordset($1::json) AS r(tenant text, request text, rank float8)
+ON CONFLICT (tenant, request) DO UPDATE SET service = excluded.service, epoch = excluded.epoch,
+until = excluded.until WHERE waiting.service = $2 OR excluded.connected
+"""  # noqa: S608
+CLEAR_LINE = f"""
+DELETE FROM waiting WHERE (tenant, request) IN
+(SELECT tenant, request FROM waiting WHERE until < {NOW} FOR UPDATE SKIP LOCKED)
+"""  # noqa: S608
+READ_LINE = f"""
+SELECT waiting.* FROM waiting LEFT JOIN services ON services.name = waiting.service
+AND services.epoch = waiting.epoch AND services.lease_until > {NOW}
+WHERE NOT (waiting.service = $1 AND waiting.epoch = $2 AND claimed_by = '')
+AND profile IN ('ascend910b') AND until > {NOW} ORDER BY rank LIMIT {READ_LIMIT}
+"""  # noqa: S608
+"""The statements of opserve_server.store.waiting."""
+RENEWAL = "renewal, and reading of the directory"
+LINE = "exchange of the waiting line"
 OPEN = "OpenSession, CloseSession on one of them"
 
 
@@ -61,7 +89,9 @@ class Measured:
         loop_share: Share of a core that the event loop of the real service took, without sessions.
     """
 
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {RENEWAL: [], OPEN: []})
+    seconds: dict[str, list[float]] = field(
+        default_factory=lambda: {RENEWAL: [], LINE: [], OPEN: []}
+    )
     read_bytes: int = 0
     lost: int = 0
     loop_share: float = 0.0
@@ -100,9 +130,7 @@ def main() -> None:
             *(f"{percentile(seconds, percent) * 1e3:.3g}" for percent in (50, 99)),
         )
     console().print(table)
-    renewals = len(measured.seconds[RENEWAL])
     console().print(
-        f"{measured.read_bytes / renewals / given.services:.0f} bytes a row; "
         f"{measured.read_bytes / given.seconds / 1e6:.1f} MB/s read; {measured.lost} leases lost; "
         f"{measured.loop_share:.1%} of a core for the event loop of a service without sessions"
     )
@@ -115,7 +143,7 @@ async def _measured(url: str, address: str, front: int, *, others: int, seconds:
         ASYNCPG.create_pool(url, min_size=1, max_size=CONNECTIONS) as pool,
     ):
         directory = Services(store.database)
-        (real,) = await directory.live()
+        (real,) = (await directory.read()).changed
         rows = [
             replace(real, name=f"service-{number}", grpc_address=f"grpc://10.0.0.1:{number}")
             for number in range(others)
@@ -124,8 +152,11 @@ async def _measured(url: str, address: str, front: int, *, others: int, seconds:
         epochs = [await directory.register(row, lease_s=300.0) for row in rows]
         end_s = asyncio.get_running_loop().time() + seconds
         async with asyncio.TaskGroup() as tasks:
-            for row, epoch in zip(rows, epochs, strict=True):
+            for place, (row, epoch) in enumerate(zip(rows, epochs, strict=True)):
                 tasks.create_task(_renew(pool, row, epoch, measured, end_s=end_s))
+                queued = place < QUEUED_SHARE * others
+                sharing = _share_line(pool, row.name, epoch, measured, queued=queued, end_s=end_s)
+                tasks.create_task(sharing)
             tasks.create_task(
                 asyncio.to_thread(_open_sessions, address, front, measured, seconds / 2)
             )
@@ -138,13 +169,39 @@ async def _renew(
     """Renews a lease at its interval until the end."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(random.uniform(0.0, LONGEST_INTERVAL_S))  # noqa: S311  # start apart
+    uses, since_s, whole_s = row.uses, 0.0, loop.time() - random.uniform(0, FULL_READING_S)  # noqa: S311
     while (began_s := loop.time()) < end_s:
+        if random.random() < CHANGED_SHARE:  # noqa: S311
+            uses = f'{{"local": {{"sessions": {random.randrange(9)}}}}}'  # noqa: S311
+        if began_s - whole_s >= FULL_READING_S:
+            since_s, whole_s = 0.0, began_s
         async with pool.acquire() as connection, connection.transaction():
-            done = await connection.execute(RENEW, row.name, epoch, row.devices, row.uses, LEASE_S)
+            done = await connection.execute(RENEW, row.name, epoch, row.devices, uses, LEASE_S)
             measured.lost += done != "UPDATE 1"
-            await connection.copy_from_query(READ, output=measured.count)
+            names, now_s = await connection.fetchrow(NAMES)
+            measured.read_bytes += sum(map(len, names))
+            await connection.copy_from_query(READ, since_s, output=measured.count)
+        since_s = now_s
         measured.seconds[RENEWAL].append(loop.time() - began_s)
         await asyncio.sleep(LONGEST_INTERVAL_S)  # as a service, after the renewal
+
+
+async def _share_line(
+    pool: Pool, name: str, epoch: int, measured: Measured, *, queued: bool, end_s: float
+) -> None:
+    """Exchanges the waiting line at its interval until the end; with a request, or without."""
+    loop = asyncio.get_running_loop()
+    interval_s = LINE_INTERVAL_S if queued else LONGEST_INTERVAL_S
+    own = json.dumps([{"tenant": "local", "request": name, "rank": time.time()}])
+    await asyncio.sleep(random.uniform(0.0, interval_s))  # noqa: S311  # start apart
+    while (began_s := loop.time()) < end_s:
+        async with pool.acquire() as connection, connection.transaction():
+            if queued:
+                await connection.execute(WRITE_LINE, own, name, epoch)
+                await connection.execute(CLEAR_LINE)
+            await connection.copy_from_query(READ_LINE, name, epoch, output=measured.count)
+        measured.seconds[LINE].append(loop.time() - began_s)
+        await asyncio.sleep(interval_s)
 
 
 def _open_sessions(address: str, front: int, measured: Measured, seconds: float) -> None:

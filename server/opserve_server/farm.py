@@ -26,14 +26,17 @@ from opserve_server.core.errors import StoreUnavailable
 from opserve_server.core.farm import DeviceRecord, ServiceRecord
 from opserve_server.core.info import DeviceInfo
 from opserve_server.core.service import Service
-from opserve_server.store.services import ServiceRow, Services
+from opserve_server.store.services import Reading, ServiceRow, Services
 from opserve_server.store.waiting import WaitingLine
 from opserve_server.version import VERSION
 
 LONGEST_INTERVAL_S = 2.0
 """Longest time between two renewals, seconds."""
 LINE_INTERVAL_S = 1.0
-"""Seconds between two exchanges of the waiting line while requests wait; otherwise a renewal."""
+"""Seconds between two exchanges of the waiting line while requests wait here, or a device is kept
+for one of another service; otherwise each renewal exchanges."""
+FULL_READING_S = 30.0
+"""Seconds between two readings of the whole directory; the others read what changed."""
 _RENEWALS_PER_LEASE = 5
 _DIGEST_CHARACTERS = 16
 log = logging.getLogger(__name__)
@@ -71,6 +74,9 @@ class Membership:
         self._instance = token_hex(16)
         self._lease_ends_s = -inf
         self._answered = True
+        self._records: dict[str, ServiceRecord] = {}
+        self._since_s = 0.0
+        self._whole_s = -inf
 
     @property
     def accepts(self) -> bool:
@@ -114,7 +120,9 @@ class Membership:
         """
         began_s = self._clock()
         row = self._row(service)
-        found = await services.renew(row, epoch=self.epoch, lease_s=self._lease_s)
+        is_whole = began_s - self._whole_s >= FULL_READING_S
+        since_s = 0.0 if is_whole else self._since_s
+        found = await services.renew(row, epoch=self.epoch, lease_s=self._lease_s, since_s=since_s)
         if found is None:
             epoch = await services.register_again(row, lease_s=self._lease_s)
             if epoch is None:
@@ -122,11 +130,20 @@ class Membership:
                 self.others = ()
                 return
             log.warning("the lease of %s had ended: registered again", self.name)
-            self.epoch = epoch
-            found = [one for one in await services.live() if one.name != self.name]
-        self.others = [_record_of(one) for one in found]
+            self.epoch, found = epoch, await services.read()
+        self._note(found)
+        if is_whole:
+            self._whole_s = began_s
         service.accounts.count_elsewhere(other.uses for other in self.others)
         self._lease_ends_s = began_s + self._lease_s
+
+    def _note(self, found: Reading) -> None:
+        """Brings the other services up to date."""
+        known = self._records | {row.name: _record_of(row) for row in found.changed}
+        self._records = {name: known[name] for name in found.live if name in known}
+        self.others = [one for one in self._records.values() if one.name != self.name]
+        # One that is live and unknown changed in a transaction of unusual length: read all again.
+        self._since_s = found.now_s if len(self._records) == len(found.live) else 0.0
 
     async def share(self, line: WaitingLine, service: Service) -> None:
         """Exchanges waiting requests with the other services.

@@ -3,7 +3,6 @@
 import json
 import logging
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 from typing_extensions import override
@@ -13,11 +12,12 @@ from opserve_server.core.memory_commands import Allocate
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.core.tenants import Quota, Resource, Tenant
+from opserve_server.farm import FULL_READING_S
 from opserve_server.store.database import Database
-from opserve_server.store.services import ServiceRow, Services
+from opserve_server.store.services import Reading, ServiceRow, Services
 from server.core.fakes import KIB, LIMITS
 from server.farm_members import LEASE_S, Clock, Member, TwoMembers
-from server.store.farm_services import end_lease, row
+from server.store.farm_services import end_lease, row, set_back
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 
@@ -45,12 +45,30 @@ async def test_room_of_a_device_is_that_of_its_service(farm: TwoMembers) -> None
 
 
 async def test_a_device_of_a_later_version_is_listed(farm: TwoMembers) -> None:
-    later = json.loads((await farm.services.live())[1].devices)[0]
+    later = json.loads((await farm.services.read()).changed[1].devices)[0]
     later |= {"profile": "ascend999", "a_new_member": 1}
     await farm.services.register(row("c", devices=json.dumps([later])), lease_s=LEASE_S)
     await farm.a.renew()
     found = farm.a.service.list_farm(LOCAL)[-1]
     assert (found.host, found.profile, found.operators) == ("c", "ascend999", ())
+
+
+async def test_a_service_knows_the_others_by_what_changed(farm: TwoMembers, url: str) -> None:
+    await set_back(url, 100.0)
+    await farm.a.renew()
+    assert [one.name for one in farm.a.membership.others] == ["b"], "nothing changed"
+    opened = await farm.b.service.open_session(LOCAL)
+    await farm.b.renew()
+    await farm.a.renew()
+    assert farm.a.service.list_farm(LOCAL)[1].sessions == 1
+    await farm.b.service.close_session(LOCAL, opened.session)
+    await farm.b.renew()
+    await set_back(url, 100.0)  # as if the transaction had taken long
+    await farm.a.renew()
+    assert farm.a.service.list_farm(LOCAL)[1].sessions == 1
+    farm.clock.now_s += FULL_READING_S
+    await farm.a.renew()
+    assert farm.a.service.list_farm(LOCAL)[1].sessions == 0
 
 
 async def test_no_session_is_opened_after_the_lease_and_open_ones_go_on(farm: TwoMembers) -> None:
@@ -74,10 +92,12 @@ class Slow(Services):
         self._clock = clock
 
     @override
-    async def renew(self, row: ServiceRow, *, epoch: int, lease_s: float) -> list[ServiceRow]:
-        found = await super().renew(row, epoch=epoch, lease_s=lease_s)
+    async def renew(
+        self, row: ServiceRow, *, epoch: int, lease_s: float, since_s: float = 0.0
+    ) -> Reading | None:
+        found = await super().renew(row, epoch=epoch, lease_s=lease_s, since_s=since_s)
         self._clock.now_s += LEASE_S + 1
-        return list(found or ())
+        return found
 
 
 async def test_a_lease_counts_from_the_start_of_its_renewal(farm: TwoMembers) -> None:
@@ -114,7 +134,7 @@ async def test_the_last_started_process_of_a_name_wins_and_the_other_drains(
     await end_lease(url, "a")  # nor does it come back when the second one's lease ends
     await farm.a.renew()
     assert not farm.a.membership.accepts
-    assert await farm.services.live() == [replace((await farm.services.live())[0], name="b")]
+    assert (await farm.services.read()).live == ["b"]
     await second.stop()
 
 

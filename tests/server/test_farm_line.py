@@ -208,10 +208,13 @@ async def test_a_place_of_which_nobody_speaks_is_lost(full: Full, url: str) -> N
     await farm.a.share()
     assert await requests_in_line(url) == ["one"]
     await end_rows(url)
+    await farm.b.waits("two", who=OTHER)
     await farm.b.share()
-    assert await requests_in_line(url) == []
+    assert await requests_in_line(url) == ["two"]
+    (told,) = farm.b.service.list_waiting(OTHER)
+    assert told.position == 1
     await farm.a.share()
-    assert await requests_in_line(url) == ["one"], "its service speaks of it again"
+    assert await requests_in_line(url) == ["one", "two"], "its service speaks of it again"
 
 
 async def test_a_request_that_is_granted_or_cancelled_leaves_the_line(full: Full, url: str) -> None:

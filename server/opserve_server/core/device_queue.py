@@ -216,8 +216,8 @@ class DeviceQueue:
 
     @property
     def is_shared(self) -> bool:
-        """Whether the other services have something to learn of this queue, or it of theirs."""
-        return bool(self._requests or self._remote or self._ended)
+        """Whether other services have something to learn: requests, or a device that is kept."""
+        return bool(self._requests or self._ended) or any(one.kept for one in self._remote)
 
     def own(self) -> list[WaitingElsewhere]:
         """The requests that wait here, as the other services see them."""

@@ -195,6 +195,7 @@ SERVICES = Table(
     Column("devices", Text, nullable=False),  # in JSON
     Column("uses", Text, nullable=False),  # in JSON
     Column("lease_until", Double, nullable=False),  # by the clock of the database
+    Column("changed_at", Double, nullable=False),  # by the same clock: when anything else changed
 )
 
 # Session requests that wait in a farm. All times are those of the clock of the database.

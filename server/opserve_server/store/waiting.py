@@ -48,7 +48,7 @@ CLAIM_S = 5.0
 """Seconds for which a service keeps a device for a request of another one."""
 ROW_S = 30.0
 """Seconds for which the place of a request is kept that its service does not write any more."""
-READ_LIMIT = 256
+READ_LIMIT = 64
 """Requests of other services that a service reads, the first in the line."""
 _KEY = tuple_(WAITING.c.tenant, WAITING.c.request)
 _COLUMNS = {
@@ -107,13 +107,15 @@ class WaitingLine:
             changes.
         """
         async with self._database.append() as connection:
-            if (await connection.execute(self._held(epoch))).first() is None:
+            held = select(NOW).where(*held_by(self._service, epoch))
+            now_s: float | None = (await connection.execute(held)).scalar_one_or_none()
+            if now_s is None:
                 return None
-            moved = await self._write(connection, own, epoch)
-            await connection.execute(self._removal(ended))
+            moved = await self._write(connection, own, epoch) if own else {}
+            if own or ended:
+                await connection.execute(self._removal(ended))
             found = await connection.execute(self._others(epoch, profiles))
             waiting = [_record_of(row) for row in found.mappings()]
-            now_s: float = (await connection.execute(select(NOW))).scalar_one()
             return Exchanged(now_s=now_s, waiting=waiting, moved=moved)
 
     async def claim(self, keys: Collection[RequestKey], *, epoch: int) -> set[RequestKey]:
@@ -134,15 +136,10 @@ class WaitingLine:
         async with self._database.append() as connection:
             return {(row.tenant, row.request) for row in await connection.execute(claimed)}
 
-    def _held(self, epoch: int) -> Select[int]:
-        return select(literal(1)).where(*held_by(self._service, epoch))
-
     async def _write(
         self, connection: AsyncConnection, own: Collection[WaitingElsewhere], epoch: int
     ) -> dict[RequestKey, str]:
-        """Writes requests; returns the services of those that move."""
-        if not own:
-            return {}
+        """Writes requests, at least one; returns the services of those that move."""
         given = _given(own)
         new = insert(WAITING).from_select(
             [*_COLUMNS, "service", "epoch", "until", "claimed_by", "claimed_until"],

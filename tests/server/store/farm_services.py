@@ -20,9 +20,16 @@ def row(name: str = "a", instance: str = "one", **others: object) -> ServiceRow:
 
 async def end_lease(url: str, name: str) -> None:
     """The time of a lease passes."""
+    await _run(url, f"UPDATE services SET lease_until = 1.0 WHERE name = '{name}'")  # noqa: S608
+
+
+async def set_back(url: str, seconds: float) -> None:
+    """Time passes since the last changes of all services."""
+    await _run(url, f"UPDATE services SET changed_at = changed_at - {seconds}")  # noqa: S608
+
+
+async def _run(url: str, statement: str) -> None:
     engine = engine_of(url)
     async with engine.begin() as connection:
-        await connection.exec_driver_sql(
-            f"UPDATE services SET lease_until = 1.0 WHERE name = '{name}'"  # noqa: S608
-        )
+        await connection.exec_driver_sql(statement)
     await engine.dispose()

@@ -23,5 +23,6 @@ def upgrade() -> None:
         sa.Column("devices", sa.Text, nullable=False),
         sa.Column("uses", sa.Text, nullable=False),
         sa.Column("lease_until", sa.Double, nullable=False),
+        sa.Column("changed_at", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_services"),
     )
