@@ -151,20 +151,24 @@ class Membership:
         Raises:
             StoreUnavailable: The store does not answer.
         """
-        queue = service.device_queue
+        queue, ended = service.device_queue, set(service.device_queue.ended)
         found = await line.exchange(
-            queue.own(), queue.ended(), epoch=self.epoch, profiles=self._profiles(service)
+            queue.own(), ended, epoch=self.epoch, profiles=self._profiles(service)
         )
         if found is None:
             service.meet(())
             return
+        queue.ended -= ended
         self.ahead_s = found.now_s - asyncio.get_running_loop().time()
+        queue.rank(found.ranks)
         for key, other in found.moved.items():
             queue.send_on(key, other)
         service.meet(found.waiting)
         wanted = queue.wanted()
         if wanted:
             queue.forget(set(wanted) - await line.claim(wanted, epoch=self.epoch))
+        if service.draining:
+            await line.release()
 
     async def keep(self, services: Services, line: WaitingLine, service: Service) -> None:
         """Renews and exchanges until it is cancelled, or another process takes the name."""
@@ -184,6 +188,7 @@ class Membership:
                     log.warning("the farm's store does not answer: no session after the lease")
                 self._answered = False
             except Exception:  # the directory may have rows of a newer version
+                service.meet(())
                 log.exception("the directory of the farm cannot be read")
             else:
                 self._answered = True

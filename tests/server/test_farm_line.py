@@ -9,7 +9,7 @@ from opserve_server.core.errors import Moved, Unavailable
 from opserve_server.core.info import OpenedSession, WaitingInfo
 from opserve_server.core.principal import LOCAL, Principal, Scope
 from opserve_server.core.session_request import SessionRequest
-from opserve_server.core.tenants import Tenant
+from opserve_server.core.tenants import Quota, Tenant
 from opserve_server.store.waiting import WaitingLine
 from server.farm_members import WAITS, Member, TwoMembers
 from server.store.farm_services import end_lease
@@ -17,6 +17,7 @@ from server.store.samples import engine_of
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 OTHER = Principal(tenant="other", name="test", scopes=frozenset({Scope.OPERATE}))
+ADMIN = Principal(tenant="admin", name="test", scopes=frozenset({Scope.ADMIN}))
 ALONE = replace(WAITS, exclusive=True)
 
 
@@ -241,6 +242,99 @@ async def test_an_id_that_no_store_takes_has_its_place(full: Full, url: str) -> 
     assert await opened_at(farm.b, hostile)
     await farm.b.share()
     assert await requests_in_line(url) == []
+
+
+async def test_ids_of_clients_are_none_of_requests_without_an_id(full: Full, url: str) -> None:
+    farm, _ = full
+    await farm.a.waits("")
+    (told,) = farm.a.service.list_waiting(LOCAL)
+    for request_id in (f"a/{told.id}", f"/a/{told.id}", f"\\/a/{told.id}"):
+        await farm.a.waits(request_id)
+    await farm.a.share()
+    assert len(await requests_in_line(url)) == 4
+
+
+async def test_a_request_without_an_id_stays_where_it_waits(full: Full) -> None:
+    farm, sessions = full
+    await farm.a.waits("")
+    await farm.a.share()
+    await farm.b.close(sessions[0])
+    await farm.b.share()
+    assert farm.b.service.device_queue.wanted() == []
+
+
+async def test_repeated_tags_are_stored_once(full: Full) -> None:
+    farm, _ = full
+    await farm.a.waits("one", replace(WAITS, tags=("lab",) * 100_000))
+    (shown,) = farm.a.service.device_queue.own()
+    assert shown.terms.tags == ("lab",)
+
+
+async def test_the_service_that_a_client_called_last_has_its_request(full: Full, url: str) -> None:
+    farm, _ = full
+    before = await farm.a.waits("one")
+    await farm.a.share()
+    await farm.b.share()
+    again = await farm.b.waits("one")
+    await farm.b.share()
+    await farm.a.share()
+    assert await moved_to(before) == "b"
+    await farm.a.share()
+    await farm.b.share()
+    assert not again.done()
+    assert await requests_in_line(url) == ["one"]
+
+
+async def test_a_place_is_kept_that_its_new_service_has_not_read_yet(full: Full, url: str) -> None:
+    farm, sessions = full
+    await farm.a.waits("one")
+    await farm.a.share()
+    await end_lease(url, "a")
+    await farm.b.waits("before", who=OTHER)
+    again = await farm.b.waits("one")
+    await farm.b.share()
+    await farm.b.close(sessions[0])
+    assert (await again).device.host == "b"
+
+
+async def test_no_device_is_kept_for_more_sessions_than_a_tenant_may_open(full: Full) -> None:
+    farm, sessions = full
+    for member in (farm.a, farm.b):
+        limited = Tenant(name=OTHER.tenant, quota=Quota(sessions=1))
+        member.service.renew_tenants([limited])
+    for number in range(3):
+        await farm.a.waits(f"{number}", who=OTHER)
+    await farm.a.share()
+    for session in sessions:
+        await farm.b.close(session)
+    await farm.b.share()
+    assert farm.b.service.device_queue.wanted() == [(OTHER.tenant, "0")]
+
+
+async def test_a_service_that_drains_gives_up_what_it_keeps(full: Full) -> None:
+    farm, sessions = full
+    waiting = await farm.a.waits("one")
+    await farm.a.share()
+    await farm.b.close(sessions[0])
+    await farm.b.share()
+    draining = asyncio.create_task(farm.b.service.drain())
+    await asyncio.sleep(0)
+    await farm.b.share()
+    await farm.a.share()
+    assert not waiting.done()
+    draining.cancel()
+
+
+async def test_a_waiting_request_gets_no_session_after_the_lease(full: Full) -> None:
+    farm, _ = full
+    waiting = await farm.a.waits("one", replace(WAITS, here=True))
+    (held, *_) = farm.a.service.list_sessions(ADMIN)
+    farm.clock.now_s += 1e6
+    await farm.a.service.release(ADMIN, held.id, force=True)
+    assert not waiting.done()
+    await farm.a.renew()
+    await farm.a.share()
+    assert (await waiting).device.host == "a"
 
 
 async def test_a_request_that_must_stay_is_not_moved(full: Full) -> None:

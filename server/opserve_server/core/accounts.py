@@ -264,6 +264,13 @@ class Accounts:
             raise Unauthenticated(f"tenant {tenant} is disabled or gone")
         return account
 
+    def left(self, tenant: str, resource: Resource) -> float:
+        """Amount that a tenant may still use; 0 for one that is deleted or disabled."""
+        account = self._accounts.get(tenant)
+        if account is None or account.closed:
+            return 0.0
+        return account.counters[resource].limit - account.use(resource)
+
     def uses(self) -> dict[str, dict[str, int]]:
         """Use of what the quotas of a farm count, by tenant and resource."""
         return {

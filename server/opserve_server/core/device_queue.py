@@ -14,7 +14,7 @@ import asyncio
 import secrets
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
@@ -61,6 +61,7 @@ class QueuedRequest:
         disconnected: Whether its client is disconnected: the request keeps its position for a while
             and blocks no other request.
         listed: Whether other services may know of it.
+        arrived: Whether its client has called since the exchange before.
         timers: Its deadline, and the time by which its client must reconnect.
         id: 8 random hexadecimal digits, which the tenant may see.
     """
@@ -74,6 +75,7 @@ class QueuedRequest:
     granted: "asyncio.Future[Session]"
     disconnected: bool = False
     listed: bool = False
+    arrived: bool = True
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict[str, asyncio.TimerHandle])
     id: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -147,6 +149,9 @@ class DeviceQueue:
             later try.
         close: Ends a session whose request was cancelled.
         loop_stalls: Stalls of the event loop.
+
+    Attributes:
+        ended: Requests that other services may know of, and that do not wait any more.
     """
 
     def __init__(
@@ -167,7 +172,7 @@ class DeviceQueue:
         self._loop_stalls = loop_stalls
         self._requests: list[QueuedRequest] = []
         self._remote: list[_RemoteRequest] = []
-        self._ended: set[RequestKey] = set()
+        self.ended: set[RequestKey] = set()
         self._numbers = count()
         self._waiting_calls: Counter[RequestKey] = Counter()
         self._poll_timer: asyncio.TimerHandle | None = None
@@ -217,46 +222,57 @@ class DeviceQueue:
     @property
     def is_shared(self) -> bool:
         """Whether other services have something to learn: requests, or a device that is kept."""
-        return bool(self._requests or self._ended) or any(one.kept for one in self._remote)
+        return bool(self._requests or self.ended) or any(one.kept for one in self._remote)
 
     def own(self) -> list[WaitingElsewhere]:
         """The requests that wait here, as the other services see them."""
+        found = [self._shown(request) for request in self.waiting()]
         for request in self._requests:
-            request.listed = True
-        return [
-            WaitingElsewhere(
-                tenant=request.tenant,
-                request=self._key_of(request)[1],
-                rank=request.order[0],
-                terms=SessionRequest(
-                    profile=request.profile,
-                    tags=request.requirements.tags,
-                    exclusive=request.requirements.exclusive_s is not None,
-                    priority=request.priority,
-                    here=request.requirements.here,
-                ),
-                service=self._farm.name,
-                connected=not request.disconnected,
-            )
-            for request in self.waiting()
-        ]
+            request.listed, request.arrived = True, False
+        return found
 
-    def ended(self) -> set[RequestKey]:
-        """The requests that do not wait any more, each returned once."""
-        ended, self._ended = self._ended, set()
-        return ended
+    def _shown(self, request: QueuedRequest) -> WaitingElsewhere:
+        requirements = request.requirements
+        return WaitingElsewhere(
+            tenant=request.tenant,
+            request=self._key_of(request)[1],
+            rank=request.order[0],
+            terms=SessionRequest(
+                profile=request.profile,
+                tags=requirements.tags,
+                exclusive=requirements.exclusive_s is not None,
+                priority=request.priority,
+                # Without an id of its client it would lose its place by a move.
+                here=requirements.here or request.key is None,
+            ),
+            service=self._farm.name,
+            connected=not request.disconnected,
+            arrived=request.arrived,
+        )
 
-    def meet(self, waiting: Sequence[tuple[WaitingElsewhere, Requirements]]) -> None:
-        """Replaces the requests of other services that devices of this one can meet, in order."""
+    def rank(self, ranks: Mapping[RequestKey, float]) -> None:
+        """Gives requests the ranks that they had at other services."""
+        for request in self._requests:
+            rank = ranks.get(self._key_of(request), request.order[0])
+            request.time_s += rank - request.order[0]
+            request.order = rank, request.order[1]
+        self._requests.sort(key=lambda request: request.order)
+
+    def meet(self, waiting: Sequence[tuple[WaitingElsewhere, Requirements, bool]]) -> None:
+        """Replaces the requests of other services that devices of this one can meet, in order.
+
+        Args:
+            waiting: Each with its requirements, and whether its tenant may have a session now.
+        """
         own, step_s = self._farm.name, self._limits.priority_step_s
         self._remote = [
             _RemoteRequest(
                 one,
                 requirements,
                 time_s=one.rank + one.terms.priority * step_s,
-                can_be_granted=one.claimable or one.claimed_by == own,
+                can_be_granted=admitted and (one.claimable or one.claimed_by == own),
             )
-            for one, requirements in waiting
+            for one, requirements, admitted in waiting
         ]
         self.advance()
 
@@ -277,16 +293,20 @@ class DeviceQueue:
         """Sends a waiting request to the service that keeps a device for it, or where it waits."""
         request = next((one for one in self.waiting() if self._key_of(one) == key), None)
         other = service_named(self._farm, service)
-        if request is not None and other is not None:
+        if request is not None and other is not None and not request.requirements.here:
             self._reject(request, Moved(other.address))
 
     def _key_of(self, request: QueuedRequest) -> RequestKey:
-        # A request without an id of its client has one for the other services alone.
-        return _storable(request.key or (request.tenant, f"{self._farm.name}/{request.id}"))
+        if request.key is not None:
+            return _storable(request.key)
+        # No id of a client has these characters when it is stored: each backslash is doubled.
+        return request.tenant, f"\\/{self._farm.name}/{request.id}"
 
     def _serve(self) -> Capacity:
         """Advances; returns the remaining capacity."""
         capacity = self._capacity()
+        if not self._farm.accepts:
+            return capacity
         # In queue order: a request takes or reserves capacity before any later one is considered.
         # The list is copied, since an error of `_grant` can complete a request.
         for request in [request for request in self._in_order() if request.can_be_granted]:
@@ -404,7 +424,7 @@ class DeviceQueue:
         remote = next(found, None)
         if remote is not None:
             claiming = service_named(self._farm, remote.record.claimed_by)
-            if claiming is not None and not requirements.here:
+            if claiming is not None and not claiming.drains and not requirements.here:
                 raise Moved(claiming.address)
             self._remote.remove(remote)
         return remote
@@ -429,7 +449,7 @@ class DeviceQueue:
         # Another service may take over one whose service drains, and one that moves.
         sent_on = request.granted.done() and isinstance(_error_of(request), Moved | Unavailable)
         if request.listed and not sent_on:
-            self._ended.add(self._key_of(request))
+            self.ended.add(self._key_of(request))
         for timer in request.timers.values():
             timer.cancel()
         self.advance()  # its reservation is free now
@@ -470,6 +490,7 @@ class DeviceQueue:
     def _note_reconnection(self, request: QueuedRequest | None) -> None:
         if request is None:
             return
+        request.arrived = True
         timer = request.timers.pop("return", None)
         if timer is not None:
             timer.cancel()
@@ -495,6 +516,8 @@ class DeviceQueue:
         if idle.ends_at > asyncio.get_running_loop().time():
             self._schedule_expiry(request, idle)
             return
+        if request.listed:
+            self.ended.add(self._key_of(request))
         expired = Unavailable(
             Status.ACL_ERROR_RT_SOCKET_CLOSE,
             "The session request ended, because its client was gone for "

@@ -71,6 +71,7 @@ class WaitingElsewhere:
         terms: The device and terms that it requests.
         service: Name of the service where it waits.
         connected: Whether its client is connected there.
+        arrived: Whether its client has called there since the exchange before.
         claimable: Whether another service may keep a device for it: its service lives, its client
             is connected, and no other one keeps a device.
         claimed_by: Name of the service that keeps a device for it; empty without one.
@@ -82,6 +83,7 @@ class WaitingElsewhere:
     terms: SessionRequest
     service: str
     connected: bool
+    arrived: bool = False
     claimable: bool = False
     claimed_by: str = ""
 

@@ -114,7 +114,7 @@ def requirements_of(
     )
     return Requirements(
         devices=_devices_of(request, devices, limits),
-        tags=request.tags,
+        tags=tuple(sorted(set(request.tags))),  # no more than a device has
         lease_s=lease_s or limits.lease_default_s,
         workspace_limit=request.workspace_limit_bytes or None,
         priority=_priority(request.priority, priority_limit),

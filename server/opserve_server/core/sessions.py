@@ -180,8 +180,16 @@ class Sessions:
     def meet(self, waiting: Sequence[WaitingElsewhere]) -> None:
         """Lets requests that wait at other services have devices of this one; see DeviceQueue."""
         opens = not self.draining and self._farm.accepts
-        found = [(one, self._requirements_of(one.terms)) for one in waiting if opens]
-        self.device_queue.meet([(one, needs) for one, needs in found if needs is not None])
+        left: dict[str, float] = {}
+        found: list[tuple[WaitingElsewhere, Requirements, bool]] = []
+        for one in waiting:
+            requirements = self._requirements_of(one.terms)
+            if requirements is not None:
+                # No device is kept for more sessions than the tenant may open.
+                left.setdefault(one.tenant, self._accounts.left(one.tenant, Resource.SESSIONS))
+                left[one.tenant] -= 1
+                found.append((one, requirements, opens and left[one.tenant] >= 0))
+        self.device_queue.meet(found)
 
     def _requirements_of(self, request: SessionRequest) -> Requirements | None:
         """The requirements of another service's request; None where no device here meets them."""

@@ -104,6 +104,8 @@ def _engine_of_server(
         "server_settings": {
             "application_name": "opserve",
             "statement_timeout": str(round(timeout_s * 1000)),
+            # A frozen service must not keep rows locked that others wait for.
+            "idle_in_transaction_session_timeout": str(round(timeout_s * 1000)),
         },
     }
     return create("postgresql+asyncpg://", connect_args=arguments, pool_pre_ping=True)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Delete,
     Double,
     Integer,
+    Row,
     RowMapping,
     Select,
     Subquery,
@@ -48,9 +49,12 @@ CLAIM_S = 5.0
 """Seconds for which a service keeps a device for a request of another one."""
 ROW_S = 30.0
 """Seconds for which the place of a request is kept that its service does not write any more."""
-READ_LIMIT = 64
-"""Requests of other services that a service reads, the first in the line."""
-_KEY = tuple_(WAITING.c.tenant, WAITING.c.request)
+READ_LIMIT = 128
+"""Requests of other services that a service reads, first those that it may claim."""
+_KEY_COLUMNS = _ORDER = WAITING.c.tenant, WAITING.c.request
+_KEY = tuple_(*_KEY_COLUMNS)
+_EXPIRED = select(*_KEY_COLUMNS).where(WAITING.c.until < NOW).with_for_update(skip_locked=True)
+_CLEARING = delete(WAITING).where(_KEY.in_(_EXPIRED))
 _COLUMNS = {
     "tenant": Text,
     "request": Text,
@@ -73,11 +77,13 @@ class Exchanged:
         now_s: The clock of the database, seconds since 1970.
         waiting: Requests at other services for profiles of this one, the first to serve first.
         moved: The services that keep a device for requests of this one, or where they wait now.
+        ranks: The ranks of the requests of this service.
     """
 
     now_s: float
     waiting: Sequence[WaitingElsewhere]
     moved: Mapping[RequestKey, str] = field(default_factory=dict[RequestKey, str])
+    ranks: Mapping[RequestKey, float] = field(default_factory=dict[RequestKey, float])
 
 
 class WaitingLine:
@@ -111,12 +117,21 @@ class WaitingLine:
             now_s: float | None = (await connection.execute(held)).scalar_one_or_none()
             if now_s is None:
                 return None
-            moved = await self._write(connection, own, epoch) if own else {}
-            if own or ended:
+            # Rows are locked in one order by all services, and no lock is held while it waits.
+            if ended:
                 await connection.execute(self._removal(ended))
+            rows = await self._write(connection, own, epoch) if own else ()
+            moved = await self._moved(connection, own, rows)
+            if own:
+                await connection.execute(_CLEARING)
             found = await connection.execute(self._others(epoch, profiles))
             waiting = [_record_of(row) for row in found.mappings()]
-            return Exchanged(now_s=now_s, waiting=waiting, moved=moved)
+        return Exchanged(
+            now_s=now_s,
+            waiting=sorted(waiting, key=lambda one: one.rank),
+            moved=moved,
+            ranks={(row.tenant, row.request): row.rank for row in rows},
+        )
 
     async def claim(self, keys: Collection[RequestKey], *, epoch: int) -> set[RequestKey]:
         """Keeps devices of this service for requests; returns those that no other one claimed."""
@@ -125,7 +140,8 @@ class WaitingLine:
             .where(_KEY.in_(list(keys)), WAITING.c.claimed_by == "")
             .where(WAITING.c.connected, ~WAITING.c.stays)
             .where(exists().where(*held_by(self._service, epoch)))
-            .with_for_update(skip_locked=True)
+            .order_by(*_ORDER)
+            .with_for_update()
         )
         claimed = (
             update(WAITING)
@@ -136,49 +152,64 @@ class WaitingLine:
         async with self._database.append() as connection:
             return {(row.tenant, row.request) for row in await connection.execute(claimed)}
 
+    async def release(self) -> None:
+        """Keeps no device any more."""
+        mine = select(WAITING.c.tenant, WAITING.c.request).where(
+            WAITING.c.claimed_by == self._service, WAITING.c.claimed_until > NOW
+        )
+        locked = mine.order_by(*_ORDER).with_for_update()
+        async with self._database.append() as connection:
+            await connection.execute(
+                update(WAITING).where(_KEY.in_(locked)).values(claimed_by="", claimed_until=0.0)
+            )
+
     async def _write(
         self, connection: AsyncConnection, own: Collection[WaitingElsewhere], epoch: int
-    ) -> dict[RequestKey, str]:
-        """Writes requests, at least one; returns the services of those that move."""
+    ) -> Sequence[Row[tuple[object, ...]]]:
+        """Writes requests, at least one; returns the rows of this service."""
         given = _given(own)
         new = insert(WAITING).from_select(
             [*_COLUMNS, "service", "epoch", "until", "claimed_by", "claimed_until"],
             select(
                 *(given.c[name] for name in _COLUMNS),
                 *(literal(self._service), literal(epoch), NOW + ROW_S, literal(""), literal(0.0)),
-            ).order_by(given.c.tenant, given.c.request),  # one order of locks in all services
+            ).order_by(given.c.tenant, given.c.request),
         )
-        # This service has the client now, or the other one waited for it in vain.
-        is_over = or_(WAITING.c.claimed_by == self._service, WAITING.c.claimed_until < NOW)
+        # This service has the client now, or the client must stay.
+        is_over = or_(WAITING.c.claimed_by == self._service, new.excluded.stays)
         written = new.on_conflict_do_update(
             index_elements=[WAITING.c.tenant, WAITING.c.request],
             set_={
                 name: new.excluded[name]
-                for name in ("service", "epoch", "until", "connected", "stays")
+                for name in ("service", "epoch", "until", *_COLUMNS)
+                if name not in {"tenant", "request", "rank"}
             }
             | {"claimed_by": case((is_over, ""), else_=WAITING.c.claimed_by)},
-            # A client that is connected elsewhere waits there.
-            where=or_(WAITING.c.service == self._service, new.excluded.connected),
-        ).returning(WAITING.c.tenant, WAITING.c.request, _claimed_by().label("claimed_by"))
-        rows = (await connection.execute(written)).all()
+            # The last service that the client called has the request.
+            where=or_(WAITING.c.service == self._service, _KEY.in_(_arrived(own))),
+        ).returning(*_KEY_COLUMNS, WAITING.c.rank, _claimed_by().label("claimed_by"))
+        return (await connection.execute(written)).all()
+
+    async def _moved(
+        self,
+        connection: AsyncConnection,
+        own: Collection[WaitingElsewhere],
+        rows: Sequence[Row[tuple[object, ...]]],
+    ) -> dict[RequestKey, str]:
+        """The services where requests belong that are not, or not any more, of this one."""
         moved = {(row.tenant, row.request): row.claimed_by for row in rows if row.claimed_by}
-        lost = {(one.tenant, one.request) for one in own} - {
-            (row.tenant, row.request) for row in rows
-        }
+        written = {(row.tenant, row.request) for row in rows}
+        lost = {(one.tenant, one.request) for one in own} - written
         if lost:
-            query = select(WAITING.c.tenant, WAITING.c.request, WAITING.c.service)
+            query = select(*_KEY_COLUMNS, WAITING.c.service)
             found = await connection.execute(query.where(_KEY.in_(list(lost))))
             moved |= {(row.tenant, row.request): row.service for row in found}
         return moved
 
     def _removal(self, ended: Collection[RequestKey]) -> Delete:
-        mine = or_(
-            and_(WAITING.c.service == self._service, WAITING.c.claimed_by == ""),
-            WAITING.c.claimed_by == self._service,
-        )
-        gone = or_(WAITING.c.until < NOW, and_(_KEY.in_(list(ended)), mine))
-        keys = select(WAITING.c.tenant, WAITING.c.request).where(gone)
-        return delete(WAITING).where(_KEY.in_(keys.with_for_update(skip_locked=True)))
+        mine = or_(WAITING.c.service == self._service, WAITING.c.claimed_by == self._service)
+        keys = select(*_KEY_COLUMNS).where(_KEY.in_(list(ended)), mine).order_by(*_ORDER)
+        return delete(WAITING).where(_KEY.in_(keys.with_for_update()))
 
     def _others(self, epoch: int, profiles: Collection[str]) -> Select[tuple[object, ...]]:
         """The first requests that do not wait here: of other services, and those that moved."""
@@ -195,7 +226,7 @@ class WaitingLine:
             .outerjoin(SERVICES, its_service)
             .where(~and_(is_own, WAITING.c.epoch == epoch, WAITING.c.claimed_by == ""))
             .where(WAITING.c.profile.in_(list(profiles)), WAITING.c.until > NOW)
-            .order_by(WAITING.c.rank)
+            .order_by(claimable.desc(), WAITING.c.rank)
             .limit(READ_LIMIT)
         )
 
@@ -203,6 +234,10 @@ class WaitingLine:
 def _claimed_by() -> ColumnElement[str]:
     """The service whose claim lasts; empty without one."""
     return case((WAITING.c.claimed_until > NOW, WAITING.c.claimed_by), else_="")
+
+
+def _arrived(own: Collection[WaitingElsewhere]) -> list[RequestKey]:
+    return [(one.tenant, one.request) for one in own if one.arrived]
 
 
 def _given(own: Collection[WaitingElsewhere]) -> Subquery:
