@@ -183,9 +183,9 @@ def devices(
         "ready",
         "sessions",
         "free / memory\nMiB",
-        "operators",
     ):
         table.add_column(column, no_wrap=True)
+    table.add_column("operators", overflow="fold")  # a narrow terminal cuts no host
     for device in found:
         free, memory = device.free_memory_bytes >> 20, device.memory_bytes >> 20
         table.add_row(

@@ -56,6 +56,7 @@ class FakeService:
         calls: Name of each method that was called, in order.
         request_ids: Request id of each call that had one.
         failures: Errors to raise for a method or command, each once, by name.
+        host: The service in a farm that its device names.
         operators: What its device lists.
         version: Its version.
         session: Name of the session.
@@ -79,6 +80,7 @@ class FakeService:
         self.buffers: dict[int, bytearray] = {}
         self.executors: dict[int, Message] = {}
         self.lease_s = 30.0
+        self.host = ""
         self.operators: list[str] = []
         self.version = "1.2.3"
         self.described: list[OperatorDescription] = []
@@ -127,7 +129,11 @@ class FakeService:
     @property
     def _device(self) -> session_pb2.Device:
         return session_pb2.Device(
-            name="ascend910b-0", profile="ascend910b", ready=True, operators=self.operators
+            name="ascend910b-0",
+            profile="ascend910b",
+            ready=True,
+            operators=self.operators,
+            host=self.host,
         )
 
     def _sessions(self, request: Message) -> Message | None:

@@ -75,6 +75,14 @@ def test_operators_have_a_line_each_at_80_columns(
     assert max(map(len, lines)) <= 80
 
 
+def test_hosts_are_whole_at_80_columns(fake: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    fake.host, fake.operators = "a-laboratory-1", ["aclnnConvolutionBackward"]
+    lines = invoke("devices").stdout.splitlines()
+    assert [fake.host, "ascend910b-0"] in [line.split()[:2] for line in lines]
+    assert max(map(len, lines)) <= 80
+
+
 LONG_NAME = "aclnn" + "Very" * 20 + "LongBackward"
 DESCRIBED = (
     OperatorDescription(
