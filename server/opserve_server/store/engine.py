@@ -1,7 +1,9 @@
 """Engine: connections to a file of SQLite or to a PostgreSQL server."""
 
 import os
+import time
 from functools import partial
+from sqlite3 import OperationalError
 from typing import assert_never
 from urllib.parse import quote
 
@@ -13,6 +15,8 @@ from opserve_server.store.location import File, Server
 
 ANSWER_MARGIN_S = 1.0
 """Seconds for a server to report that it stopped a statement; then its connection ends."""
+_MODE_CHANGE_S, _MODE_PAUSE_S = 1.0, 0.01
+"""Longest wait for another process that makes the same file, and pause between two attempts."""
 _WRITES = "opserve_writes"
 
 
@@ -83,7 +87,16 @@ def _make_private(location: File) -> None:
 
 def _set_up(connection: DBAPIConnection, _: object) -> None:
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
+    end_s = time.monotonic() + _MODE_CHANGE_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            break
+        except OperationalError:
+            # Another process changes the mode of a new file; SQLite does not wait for that.
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(_MODE_PAUSE_S)
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()
 

@@ -1,8 +1,10 @@
 """Stores are upgraded to the newest revision: once, under concurrent starts, and atomically."""
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -12,6 +14,7 @@ from sqlalchemy import Connection, inspect
 
 import opserve_server.store
 from opserve_server.settings import SettingRefused
+from opserve_server.store import engine
 from opserve_server.store.engine import writing
 from opserve_server.store.store import Store, open_store
 from opserve_server.store.tables import METADATA
@@ -66,6 +69,33 @@ async def test_migrations_make_the_tables_that_the_code_expects(url: str) -> Non
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []
     await engine.dispose()
+
+
+class Busy:
+    """A connection to a file whose mode another process changes for three attempts."""
+
+    def __init__(self) -> None:
+        self.refusals = 3
+        self.statements: list[str] = []
+
+    def cursor(self) -> "Busy":
+        return self
+
+    def execute(self, statement: str) -> None:
+        if "journal_mode" in statement and self.refusals:
+            self.refusals -= 1
+            raise sqlite3.OperationalError("database is locked")
+        self.statements.append(statement)
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def test_a_new_file_whose_mode_another_process_changes_is_opened_after_it() -> None:
+    busy = Busy()
+    engine._set_up(cast("Any", busy), None)
+    assert busy.refusals == 0
+    assert busy.statements == ["PRAGMA journal_mode = WAL", "PRAGMA foreign_keys = ON"]
 
 
 @on_both_databases
