@@ -17,7 +17,6 @@ from sqlalchemy import (
     Delete,
     Double,
     Integer,
-    Row,
     RowMapping,
     Select,
     Subquery,
@@ -130,7 +129,7 @@ class WaitingLine:
             now_s=now_s,
             waiting=sorted(waiting, key=lambda one: one.rank),
             moved=moved,
-            ranks={(row.tenant, row.request): row.rank for row in rows},
+            ranks={_key_of(row): row["rank"] for row in rows},
         )
 
     async def claim(self, keys: Collection[RequestKey], *, epoch: int) -> set[RequestKey]:
@@ -165,7 +164,7 @@ class WaitingLine:
 
     async def _write(
         self, connection: AsyncConnection, own: Collection[WaitingElsewhere], epoch: int
-    ) -> Sequence[Row[tuple[object, ...]]]:
+    ) -> Sequence[RowMapping]:
         """Writes requests, at least one; returns the rows of this service."""
         given = _given(own)
         new = insert(WAITING).from_select(
@@ -188,17 +187,17 @@ class WaitingLine:
             # The last service that the client called has the request.
             where=or_(WAITING.c.service == self._service, _KEY.in_(_arrived(own))),
         ).returning(*_KEY_COLUMNS, WAITING.c.rank, _claimed_by().label("claimed_by"))
-        return (await connection.execute(written)).all()
+        return (await connection.execute(written)).mappings().all()
 
     async def _moved(
         self,
         connection: AsyncConnection,
         own: Collection[WaitingElsewhere],
-        rows: Sequence[Row[tuple[object, ...]]],
+        rows: Sequence[RowMapping],
     ) -> dict[RequestKey, str]:
         """The services where requests belong that are not, or not any more, of this one."""
-        moved = {(row.tenant, row.request): row.claimed_by for row in rows if row.claimed_by}
-        written = {(row.tenant, row.request) for row in rows}
+        moved = {_key_of(row): row["claimed_by"] for row in rows if row["claimed_by"]}
+        written = {_key_of(row) for row in rows}
         lost = {(one.tenant, one.request) for one in own} - written
         if lost:
             query = select(*_KEY_COLUMNS, WAITING.c.service)
@@ -234,6 +233,10 @@ class WaitingLine:
 def _claimed_by() -> ColumnElement[str]:
     """The service whose claim lasts; empty without one."""
     return case((WAITING.c.claimed_until > NOW, WAITING.c.claimed_by), else_="")
+
+
+def _key_of(row: RowMapping) -> RequestKey:
+    return row["tenant"], row["request"]
 
 
 def _arrived(own: Collection[WaitingElsewhere]) -> list[RequestKey]:
