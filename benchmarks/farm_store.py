@@ -1,13 +1,12 @@
 """make bench-farm-store: the directory of 1,000 services in one PostgreSQL.
 
 One service is real, and a client opens sessions on it. This process renews the rows of the others
-and reads the directory and the waiting line at their intervals, as they do, but it does not decode
-the rows, which 1,000 machines do for themselves.
+and reads the directory and the waiting line at their intervals, each in one message where they send
+several, and does not decode the rows: 1,000 machines do that for themselves.
 """
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import time
@@ -47,31 +46,32 @@ ASYNCPG: Any = import_module("asyncpg")  # it has no types
 Pool = Any
 NOW = "EXTRACT(epoch FROM clock_timestamp())"
 RENEW = f"""
-UPDATE services SET devices = $3, uses = $4, lease_until = {NOW} + $5,
-changed_at = CASE WHEN (devices, uses) IS DISTINCT FROM ($3, $4) THEN {NOW} ELSE changed_at END
-WHERE name = $1 AND epoch = $2 AND lease_until > {NOW}
-"""  # noqa: S608  # a constant
-NAMES = f"SELECT array_agg(name) FILTER (WHERE lease_until > {NOW}), {NOW} FROM services"  # noqa: S608
-READ = f"""
-SELECT * FROM services WHERE lease_until > {NOW} AND changed_at > $1::float8 - 1.0 ORDER BY name
-"""  # noqa: S608
+BEGIN;
+UPDATE services SET devices = '%(devices)s', uses = '%(uses)s', lease_until = {NOW} + {LEASE_S},
+changed_at = CASE WHEN (devices, uses) IS DISTINCT FROM ('%(devices)s', '%(uses)s') THEN {NOW}
+ELSE changed_at END WHERE name = '%(name)s' AND epoch = %(epoch)d AND lease_until > {NOW};
+SELECT array_agg(name) FILTER (WHERE lease_until > {NOW}), {NOW} FROM services;
+SELECT * FROM services WHERE lease_until > {NOW} AND changed_at > %(since_s)r - 1.0 ORDER BY name;
+COMMIT
+"""  # noqa: S608  # of this module alone
 """The statements of opserve_server.store.services, with the columns that change."""
 WRITE_LINE = f"""
-INSERT INTO waiting SELECT tenant, request, rank, 0, 'ascend910b', '[]', false, true, false, $2, $3,
-{NOW} + 30, '', 0 FROM json_to_recordset($1::json) AS r(tenant text, request text, rank float8)
+INSERT INTO waiting VALUES
+('local', '%(name)s', %(rank)r, 0, 'ascend910b', '[]', false, true, false, '%(name)s', %(epoch)d,
+{NOW} + 30, '', 0)
 ON CONFLICT (tenant, request) DO UPDATE SET service = excluded.service, epoch = excluded.epoch,
-until = excluded.until WHERE waiting.service = $2 OR excluded.connected
-"""  # noqa: S608
-CLEAR_LINE = f"""
+until = excluded.until WHERE waiting.service = '%(name)s';
 DELETE FROM waiting WHERE (tenant, request) IN
-(SELECT tenant, request FROM waiting WHERE until < {NOW} FOR UPDATE SKIP LOCKED)
+(SELECT tenant, request FROM waiting WHERE until < {NOW} FOR UPDATE SKIP LOCKED);
 """  # noqa: S608
 READ_LINE = f"""
 SELECT waiting.* FROM waiting LEFT JOIN services ON services.name = waiting.service
 AND services.epoch = waiting.epoch AND services.lease_until > {NOW}
-WHERE NOT (waiting.service = $1 AND waiting.epoch = $2 AND claimed_by = '')
-AND profile IN ('ascend910b') AND until > {NOW} ORDER BY rank LIMIT {READ_LIMIT}
+WHERE NOT (waiting.service = '%(name)s' AND waiting.epoch = %(epoch)d AND claimed_by = '')
+AND profile IN ('ascend910b') AND until > {NOW}
+ORDER BY services.name IS NOT NULL AND claimed_by = '' DESC, rank LIMIT {READ_LIMIT};
 """  # noqa: S608
+HELD = "SELECT 1 FROM services WHERE name = '%(name)s' AND epoch = %(epoch)d;"
 """The statements of opserve_server.store.waiting."""
 RENEWAL = "renewal, and reading of the directory"
 LINE = "exchange of the waiting line"
@@ -84,20 +84,15 @@ class Measured:
 
     Attributes:
         seconds: Durations by kind of work.
-        read_bytes: Bytes of the rows that were read.
-        lost: Renewals after the end of the lease.
+        lost: Leases that had ended when the measurement did.
         loop_share: Share of a core that the event loop of the real service took, without sessions.
     """
 
     seconds: dict[str, list[float]] = field(
         default_factory=lambda: {RENEWAL: [], LINE: [], OPEN: []}
     )
-    read_bytes: int = 0
     lost: int = 0
     loop_share: float = 0.0
-
-    async def count(self, data: bytes) -> None:
-        self.read_bytes += len(data)
 
 
 def main() -> None:
@@ -131,7 +126,7 @@ def main() -> None:
         )
     console().print(table)
     console().print(
-        f"{measured.read_bytes / given.seconds / 1e6:.1f} MB/s read; {measured.lost} leases lost; "
+        f"{measured.lost} leases lost; "
         f"{measured.loop_share:.1%} of a core for the event loop of a service without sessions"
     )
 
@@ -160,6 +155,7 @@ async def _measured(url: str, address: str, front: int, *, others: int, seconds:
             tasks.create_task(
                 asyncio.to_thread(_open_sessions, address, front, measured, seconds / 2)
             )
+        measured.lost = len(rows) + 1 - len((await directory.read()).live)
     return measured
 
 
@@ -169,19 +165,16 @@ async def _renew(
     """Renews a lease at its interval until the end."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(random.uniform(0.0, LONGEST_INTERVAL_S))  # noqa: S311  # start apart
-    uses, since_s, whole_s = row.uses, 0.0, loop.time() - random.uniform(0, FULL_READING_S)  # noqa: S311
+    values = {"name": row.name, "epoch": epoch, "devices": row.devices, "uses": row.uses}
+    since_s, whole_s = time.time(), loop.time() - random.uniform(0, FULL_READING_S)  # noqa: S311
     while (began_s := loop.time()) < end_s:
         if random.random() < CHANGED_SHARE:  # noqa: S311
-            uses = f'{{"local": {{"sessions": {random.randrange(9)}}}}}'  # noqa: S311
+            values["uses"] = f'{{"local": {{"sessions": {random.randrange(9)}}}}}'  # noqa: S311
         if began_s - whole_s >= FULL_READING_S:
             since_s, whole_s = 0.0, began_s
-        async with pool.acquire() as connection, connection.transaction():
-            done = await connection.execute(RENEW, row.name, epoch, row.devices, uses, LEASE_S)
-            measured.lost += done != "UPDATE 1"
-            names, now_s = await connection.fetchrow(NAMES)
-            measured.read_bytes += sum(map(len, names))
-            await connection.copy_from_query(READ, since_s, output=measured.count)
-        since_s = now_s
+        async with pool.acquire() as connection:
+            await connection.execute(RENEW % (values | {"since_s": since_s}))
+        since_s = time.time()
         measured.seconds[RENEWAL].append(loop.time() - began_s)
         await asyncio.sleep(LONGEST_INTERVAL_S)  # as a service, after the renewal
 
@@ -192,14 +185,12 @@ async def _share_line(
     """Exchanges the waiting line at its interval until the end; with a request, or without."""
     loop = asyncio.get_running_loop()
     interval_s = LINE_INTERVAL_S if queued else LONGEST_INTERVAL_S
-    own = json.dumps([{"tenant": "local", "request": name, "rank": time.time()}])
+    values = {"name": name, "epoch": epoch, "rank": time.time()}
+    script = f"BEGIN; {HELD} {WRITE_LINE if queued else ''} {READ_LINE} COMMIT" % values
     await asyncio.sleep(random.uniform(0.0, interval_s))  # noqa: S311  # start apart
     while (began_s := loop.time()) < end_s:
-        async with pool.acquire() as connection, connection.transaction():
-            if queued:
-                await connection.execute(WRITE_LINE, own, name, epoch)
-                await connection.execute(CLEAR_LINE)
-            await connection.copy_from_query(READ_LINE, name, epoch, output=measured.count)
+        async with pool.acquire() as connection:
+            await connection.execute(script)
         measured.seconds[LINE].append(loop.time() - began_s)
         await asyncio.sleep(interval_s)
 
