@@ -399,7 +399,13 @@ async def test_services_are_replaced_one_by_one_without_a_failed_call(store: Pos
         async def started(name: str) -> tuple[Process, Addresses]:
             return await stack.enter_async_context(service(store, name, no_keys="false"))
 
+        async def both_are_listed_by(name: str) -> None:
+            async with AsyncClient(services[name][1].grpc, api_key=teams.keys["t0"]) as client:
+                await until_listed(client, "ab")
+
         services = {name: await started(name) for name in "ab"}
+        for name in services:
+            await both_are_listed_by(name)  # a client knows the others by its first session
         async with asyncio.TaskGroup() as working:
             for tenant, name in zip(teams.keys, "abababab", strict=True):
                 working.create_task(teams.work(tenant, services[name][1].grpc))
@@ -410,9 +416,7 @@ async def test_services_are_replaced_one_by_one_without_a_failed_call(store: Pos
                 await process.wait()
                 await teams.go_on()
                 services[name] = await started(name)
-                address, key = services[other][1].grpc, teams.keys["t0"]
-                async with AsyncClient(address, api_key=key) as client:
-                    await until_listed(client, "ab")
+                await both_are_listed_by(other)
             await teams.go_on()
             teams.ended.set()
     assert len(teams.results) == 1
