@@ -44,6 +44,7 @@ CONNECTIONS = 48
 LEASE_S: float = Settings.model_fields["farm_lease_s"].default
 ASYNCPG: Any = import_module("asyncpg")  # it has no types
 Pool = Any
+_RANDOM = random.Random(0)  # noqa: S311  # times and changes, not secrets
 NOW = "EXTRACT(epoch FROM clock_timestamp())"
 RENEW = f"""
 BEGIN;
@@ -53,7 +54,7 @@ ELSE changed_at END WHERE name = '%(name)s' AND epoch = %(epoch)d AND lease_unti
 SELECT array_agg(name) FILTER (WHERE lease_until > {NOW}), {NOW} FROM services;
 SELECT * FROM services WHERE lease_until > {NOW} AND changed_at > %(since_s)r - 1.0 ORDER BY name;
 COMMIT
-"""  # noqa: S608  # of this module alone
+"""  # noqa: S608  # of constants, and of names that this module makes
 """The statements of opserve_server.store.services, with the columns that change."""
 WRITE_LINE = f"""
 INSERT INTO waiting VALUES
@@ -63,14 +64,14 @@ ON CONFLICT (tenant, request) DO UPDATE SET service = excluded.service, epoch = 
 until = excluded.until WHERE waiting.service = '%(name)s';
 DELETE FROM waiting WHERE (tenant, request) IN
 (SELECT tenant, request FROM waiting WHERE until < {NOW} FOR UPDATE SKIP LOCKED);
-"""  # noqa: S608
+"""  # noqa: S608  # of constants, and of names that this module makes
 READ_LINE = f"""
 SELECT waiting.* FROM waiting LEFT JOIN services ON services.name = waiting.service
 AND services.epoch = waiting.epoch AND services.lease_until > {NOW}
 WHERE NOT (waiting.service = '%(name)s' AND waiting.epoch = %(epoch)d AND claimed_by = '')
 AND profile IN ('ascend910b') AND until > {NOW}
 ORDER BY services.name IS NOT NULL AND claimed_by = '' DESC, rank LIMIT {READ_LIMIT};
-"""  # noqa: S608
+"""  # noqa: S608  # of constants, and of names that this module makes
 HELD = "SELECT 1 FROM services WHERE name = '%(name)s' AND epoch = %(epoch)d;"
 """The statements of opserve_server.store.waiting."""
 RENEWAL = "renewal, and reading of the directory"
@@ -80,7 +81,7 @@ OPEN = "OpenSession, CloseSession on one of them"
 
 @dataclass(slots=True)
 class Measured:
-    """Durations, bytes and lost leases of a run.
+    """Durations and lost leases of a run.
 
     Attributes:
         seconds: Durations by kind of work.
@@ -164,12 +165,12 @@ async def _renew(
 ) -> None:
     """Renews a lease at its interval until the end."""
     loop = asyncio.get_running_loop()
-    await asyncio.sleep(random.uniform(0.0, LONGEST_INTERVAL_S))  # noqa: S311  # start apart
+    await asyncio.sleep(_RANDOM.uniform(0.0, LONGEST_INTERVAL_S))  # start apart
     values = {"name": row.name, "epoch": epoch, "devices": row.devices, "uses": row.uses}
-    since_s, whole_s = time.time(), loop.time() - random.uniform(0, FULL_READING_S)  # noqa: S311
+    since_s, whole_s = time.time(), loop.time() - _RANDOM.uniform(0, FULL_READING_S)
     while (began_s := loop.time()) < end_s:
-        if random.random() < CHANGED_SHARE:  # noqa: S311
-            values["uses"] = f'{{"local": {{"sessions": {random.randrange(9)}}}}}'  # noqa: S311
+        if _RANDOM.random() < CHANGED_SHARE:
+            values["uses"] = f'{{"local": {{"sessions": {_RANDOM.randrange(9)}}}}}'
         if began_s - whole_s >= FULL_READING_S:
             since_s, whole_s = 0.0, began_s
         async with pool.acquire() as connection:
@@ -187,7 +188,7 @@ async def _share_line(
     interval_s = LINE_INTERVAL_S if queued else LONGEST_INTERVAL_S
     values = {"name": name, "epoch": epoch, "rank": time.time()}
     script = f"BEGIN; {HELD} {WRITE_LINE if queued else ''} {READ_LINE} COMMIT" % values
-    await asyncio.sleep(random.uniform(0.0, interval_s))  # noqa: S311  # start apart
+    await asyncio.sleep(_RANDOM.uniform(0.0, interval_s))  # start apart
     while (began_s := loop.time()) < end_s:
         async with pool.acquire() as connection:
             await connection.execute(script)

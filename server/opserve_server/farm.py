@@ -168,7 +168,7 @@ class Membership:
         if wanted:
             queue.forget(set(wanted) - await line.claim(wanted, epoch=self.epoch))
         if service.draining:
-            await line.release()
+            await line.release(epoch=self.epoch)
 
     async def keep(self, services: Services, line: WaitingLine, service: Service) -> None:
         """Renews and exchanges until it is cancelled, or another process takes the name."""

@@ -33,7 +33,7 @@ from opserve_server.core.errors import (
     Unavailable,
     WaitTimedOut,
 )
-from opserve_server.core.farm import Farm, WaitingElsewhere, service_named
+from opserve_server.core.farm import Farm, WaitingRecord, service_named
 from opserve_server.core.info import WaitingInfo
 from opserve_server.core.limits import Limits
 from opserve_server.core.session import IdleTimer, LoopStalls, Session
@@ -112,7 +112,7 @@ class _RemoteRequest:
         kept: Whether this service keeps one.
     """
 
-    record: WaitingElsewhere
+    record: WaitingRecord
     requirements: Requirements
     time_s: float
     can_be_granted: bool
@@ -224,16 +224,16 @@ class DeviceQueue:
         """Whether other services have something to learn: requests, or a device that is kept."""
         return bool(self._requests or self.ended) or any(one.kept for one in self._remote)
 
-    def own(self) -> list[WaitingElsewhere]:
+    def own(self) -> list[WaitingRecord]:
         """The requests that wait here, as the other services see them."""
         found = [self._shown(request) for request in self.waiting()]
         for request in self._requests:
             request.listed, request.arrived = True, False
         return found
 
-    def _shown(self, request: QueuedRequest) -> WaitingElsewhere:
+    def _shown(self, request: QueuedRequest) -> WaitingRecord:
         requirements = request.requirements
-        return WaitingElsewhere(
+        return WaitingRecord(
             tenant=request.tenant,
             request=self._key_of(request)[1],
             rank=request.order[0],
@@ -258,7 +258,7 @@ class DeviceQueue:
             request.order = rank, request.order[1]
         self._requests.sort(key=lambda request: request.order)
 
-    def meet(self, waiting: Sequence[tuple[WaitingElsewhere, Requirements, bool]]) -> None:
+    def meet(self, waiting: Sequence[tuple[WaitingRecord, Requirements, bool]]) -> None:
         """Replaces the requests of other services that devices of this one can meet, in order.
 
         Args:

@@ -61,8 +61,8 @@ class ServiceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingElsewhere:
-    """A session request that waits at another service, or whose service is lost.
+class WaitingRecord:
+    """A session request that waits at a service of the farm, or whose service is lost.
 
     Attributes:
         tenant: Name of the requesting tenant.

@@ -27,7 +27,7 @@ from opserve_server.core.errors import (
 )
 from opserve_server.core.farm import (
     Farm,
-    WaitingElsewhere,
+    WaitingRecord,
     owner_of,
     with_device,
     with_room,
@@ -177,11 +177,11 @@ class Sessions:
             raise Moved(other.address)
         return await self.device_queue.session(account, requirements, key)
 
-    def meet(self, waiting: Sequence[WaitingElsewhere]) -> None:
+    def meet(self, waiting: Sequence[WaitingRecord]) -> None:
         """Lets requests that wait at other services have devices of this one; see DeviceQueue."""
         opens = not self.draining and self._farm.accepts
         left: dict[str, float] = {}
-        found: list[tuple[WaitingElsewhere, Requirements, bool]] = []
+        found: list[tuple[WaitingRecord, Requirements, bool]] = []
         for one in waiting:
             requirements = self._requirements_of(one.terms)
             if requirements is not None:

@@ -38,7 +38,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from opserve_server.core.device_queue import RequestKey
-from opserve_server.core.farm import WaitingElsewhere
+from opserve_server.core.farm import WaitingRecord
 from opserve_server.core.session_request import SessionRequest
 from opserve_server.store.database import Database
 from opserve_server.store.services import NOW, held_by
@@ -50,7 +50,7 @@ ROW_S = 30.0
 """Seconds for which the place of a request is kept that its service does not write any more."""
 READ_LIMIT = 128
 """Requests of other services that a service reads, first those that it may claim."""
-_KEY_COLUMNS = _ORDER = WAITING.c.tenant, WAITING.c.request
+_KEY_COLUMNS = WAITING.c.tenant, WAITING.c.request
 _KEY = tuple_(*_KEY_COLUMNS)
 _EXPIRED = select(*_KEY_COLUMNS).where(WAITING.c.until < NOW).with_for_update(skip_locked=True)
 _CLEARING = delete(WAITING).where(_KEY.in_(_EXPIRED))
@@ -80,7 +80,7 @@ class Exchanged:
     """
 
     now_s: float
-    waiting: Sequence[WaitingElsewhere]
+    waiting: Sequence[WaitingRecord]
     moved: Mapping[RequestKey, str] = field(default_factory=dict[RequestKey, str])
     ranks: Mapping[RequestKey, float] = field(default_factory=dict[RequestKey, float])
 
@@ -99,7 +99,7 @@ class WaitingLine:
 
     async def exchange(
         self,
-        own: Collection[WaitingElsewhere],
+        own: Collection[WaitingRecord],
         ended: Collection[RequestKey],
         *,
         epoch: int,
@@ -135,35 +135,37 @@ class WaitingLine:
     async def claim(self, keys: Collection[RequestKey], *, epoch: int) -> set[RequestKey]:
         """Keeps devices of this service for requests; returns those that no other one claimed."""
         free = (
-            select(WAITING.c.tenant, WAITING.c.request)
+            select(*_KEY_COLUMNS)
             .where(_KEY.in_(list(keys)), WAITING.c.claimed_by == "")
             .where(WAITING.c.connected, ~WAITING.c.stays)
             .where(exists().where(*held_by(self._service, epoch)))
-            .order_by(*_ORDER)
+            .order_by(*_KEY_COLUMNS)
             .with_for_update()
         )
         claimed = (
             update(WAITING)
             .where(_KEY.in_(free))
             .values(claimed_by=self._service, claimed_until=NOW + CLAIM_S)
-            .returning(WAITING.c.tenant, WAITING.c.request)
+            .returning(*_KEY_COLUMNS)
         )
         async with self._database.append() as connection:
             return {(row.tenant, row.request) for row in await connection.execute(claimed)}
 
-    async def release(self) -> None:
+    async def release(self, *, epoch: int) -> None:
         """Keeps no device any more."""
-        mine = select(WAITING.c.tenant, WAITING.c.request).where(
-            WAITING.c.claimed_by == self._service, WAITING.c.claimed_until > NOW
+        mine = (
+            select(*_KEY_COLUMNS)
+            .where(WAITING.c.claimed_by == self._service, WAITING.c.claimed_until > NOW)
+            .where(exists().where(*held_by(self._service, epoch)))
         )
-        locked = mine.order_by(*_ORDER).with_for_update()
+        locked = mine.order_by(*_KEY_COLUMNS).with_for_update()
         async with self._database.append() as connection:
             await connection.execute(
                 update(WAITING).where(_KEY.in_(locked)).values(claimed_by="", claimed_until=0.0)
             )
 
     async def _write(
-        self, connection: AsyncConnection, own: Collection[WaitingElsewhere], epoch: int
+        self, connection: AsyncConnection, own: Collection[WaitingRecord], epoch: int
     ) -> Sequence[RowMapping]:
         """Writes requests, at least one; returns the rows of this service."""
         given = _given(own)
@@ -177,7 +179,7 @@ class WaitingLine:
         # This service has the client now, or the client must stay.
         is_over = or_(WAITING.c.claimed_by == self._service, new.excluded.stays)
         written = new.on_conflict_do_update(
-            index_elements=[WAITING.c.tenant, WAITING.c.request],
+            index_elements=_KEY_COLUMNS,
             set_={
                 name: new.excluded[name]
                 for name in ("service", "epoch", "until", *_COLUMNS)
@@ -192,7 +194,7 @@ class WaitingLine:
     async def _moved(
         self,
         connection: AsyncConnection,
-        own: Collection[WaitingElsewhere],
+        own: Collection[WaitingRecord],
         rows: Sequence[RowMapping],
     ) -> dict[RequestKey, str]:
         """The services where requests belong that are not, or not any more, of this one."""
@@ -207,7 +209,7 @@ class WaitingLine:
 
     def _removal(self, ended: Collection[RequestKey]) -> Delete:
         mine = or_(WAITING.c.service == self._service, WAITING.c.claimed_by == self._service)
-        keys = select(*_KEY_COLUMNS).where(_KEY.in_(list(ended)), mine).order_by(*_ORDER)
+        keys = select(*_KEY_COLUMNS).where(_KEY.in_(list(ended)), mine).order_by(*_KEY_COLUMNS)
         return delete(WAITING).where(_KEY.in_(keys.with_for_update()))
 
     def _others(self, epoch: int, profiles: Collection[str]) -> Select[tuple[object, ...]]:
@@ -239,11 +241,11 @@ def _key_of(row: RowMapping) -> RequestKey:
     return row["tenant"], row["request"]
 
 
-def _arrived(own: Collection[WaitingElsewhere]) -> list[RequestKey]:
+def _arrived(own: Collection[WaitingRecord]) -> list[RequestKey]:
     return [(one.tenant, one.request) for one in own if one.arrived]
 
 
-def _given(own: Collection[WaitingElsewhere]) -> Subquery:
+def _given(own: Collection[WaitingRecord]) -> Subquery:
     """Requests as rows, from one parameter."""
     rows = [
         {
@@ -264,8 +266,8 @@ def _given(own: Collection[WaitingElsewhere]) -> Subquery:
     return select(given.table_valued(*columns).render_derived(with_types=True)).subquery()
 
 
-def _record_of(row: RowMapping) -> WaitingElsewhere:
-    return WaitingElsewhere(
+def _record_of(row: RowMapping) -> WaitingRecord:
+    return WaitingRecord(
         tenant=row["tenant"],
         request=row["request"],
         rank=row["rank"],
