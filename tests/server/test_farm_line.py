@@ -62,6 +62,13 @@ async def opened_at(member: Member, request_id: str, request: SessionRequest = W
     return (await member.service.open_session(LOCAL, request, request_id=request_id)).session
 
 
+async def gets_room(farm: TwoMembers, session: str) -> None:
+    """Service b gets room, and both services read of it."""
+    await farm.b.close(session)
+    await farm.b.share()
+    await farm.a.share()
+
+
 @pytest.fixture
 async def full(farm: TwoMembers) -> tuple[TwoMembers, list[str]]:
     """Both services without room, and the sessions at b."""
@@ -81,9 +88,7 @@ async def test_a_request_moves_to_the_service_that_gets_room(full: Full, url: st
     farm, sessions = full
     waiting = await farm.a.waits("one")
     await farm.a.share()
-    await farm.b.close(sessions[0])
-    await farm.b.share()
-    await farm.a.share()
+    await gets_room(farm, sessions[0])
     assert await moved_to(waiting) == "b"
     assert await opened_at(farm.b, "one")
     await farm.b.share()
@@ -167,9 +172,7 @@ async def test_a_client_that_comes_too_late_has_its_place(full: Full, url: str) 
     farm, sessions = full
     waiting = await farm.a.waits("one")
     await farm.a.share()
-    await farm.b.close(sessions[0])
-    await farm.b.share()
-    await farm.a.share()
+    await gets_room(farm, sessions[0])
     assert await moved_to(waiting) == "b"
     await end_claims(url)
     await farm.b.share()
@@ -235,9 +238,7 @@ async def test_an_id_that_no_store_takes_has_its_place(full: Full, url: str) -> 
     waiting = await farm.a.waits(hostile)
     await farm.a.share()
     assert len(await requests_in_line(url)) == 1
-    await farm.b.close(sessions[0])
-    await farm.b.share()
-    await farm.a.share()
+    await gets_room(farm, sessions[0])
     assert await moved_to(waiting) == "b"
     assert await opened_at(farm.b, hostile)
     await farm.b.share()
@@ -325,6 +326,17 @@ async def test_a_service_that_drains_gives_up_what_it_keeps(full: Full) -> None:
     draining.cancel()
 
 
+async def test_a_service_without_a_lease_gives_up_nothing(full: Full) -> None:
+    farm, sessions = full
+    waiting = await farm.a.waits("one")
+    await farm.a.share()
+    await farm.b.close(sessions[0])
+    await farm.b.share()
+    await farm.b.line.release(epoch=farm.b.membership.epoch - 1)
+    await farm.a.share()
+    assert await moved_to(waiting) == "b"
+
+
 async def test_a_waiting_request_gets_no_session_after_the_lease(full: Full) -> None:
     farm, _ = full
     waiting = await farm.a.waits("one", replace(WAITS, here=True))
@@ -356,9 +368,7 @@ async def test_a_client_between_two_calls_is_sent_on_by_the_next(full: Full) -> 
         )
         assert isinstance(told, WaitingInfo)
     await farm.a.share()
-    await farm.b.close(sessions[0])
-    await farm.b.share()
-    await farm.a.share()
+    await gets_room(farm, sessions[0])
     await farm.a.share()
     with pytest.raises(Moved) as moved:
         await farm.a.service.request_session(LOCAL, WAITS, request_id="one", tell_after_s=1.0)
