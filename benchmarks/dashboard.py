@@ -5,7 +5,8 @@ import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from multiprocessing import Process
+from multiprocessing import Process, Semaphore
+from multiprocessing.synchronize import Semaphore as SemaphoreType
 
 import httpx2
 import numpy as np
@@ -36,8 +37,6 @@ FRAMES = """seconds => new Promise((resolve) => {
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 _LIMIT = str(SESSIONS + 24)
 _TIMEOUT_MS = 60_000
-_START_S = 1.5
-"""Seconds in which the process of the pages starts."""
 
 
 def main() -> None:
@@ -121,22 +120,24 @@ def small_calls_s(session: Session) -> list[float]:
 @contextmanager
 def open_pages(made: Farm) -> Generator[None]:
     """The calls of open pages from another process, without the drawing of a browser."""
-    process = Process(target=_read_pages, args=(made.addresses.rest, made.keys["vision"]))
+    read = Semaphore(0)
+    process = Process(target=_read_pages, args=(made.addresses.rest, made.keys["vision"], read))
     process.start()
-    time.sleep(_START_S)
+    for _ in range(PAGES):
+        assert read.acquire(timeout=_TIMEOUT_MS / 1000), "a page reads nothing"
     yield
     process.terminate()
     process.join()
 
 
-def _read_pages(rest: str, key: str) -> None:
+def _read_pages(rest: str, key: str, read: SemaphoreType) -> None:
     with ThreadPoolExecutor(PAGES) as threads:
         for _ in range(PAGES):
-            threads.submit(_read_page, rest, key)
+            threads.submit(_read_page, rest, key, read)
 
 
-def _read_page(rest: str, key: str) -> None:
-    """Reads a watch, and the series of the first page, as often as it does."""
+def _read_page(rest: str, key: str, read: SemaphoreType) -> None:
+    """Reads a watch, and the series of the first page, as often as it does; notes each reading."""
     headers = {"Authorization": f"Bearer {key}"}
     query = {"name": "device_busy_share,device_calls_per_s", "last_s": "600"}
     with (
@@ -148,6 +149,7 @@ def _read_page(rest: str, key: str) -> None:
             if time.monotonic() - read_s >= SERIES_S:
                 read_s = time.monotonic()
                 client.get("/v1/series", params=query)
+                read.release()
 
 
 @contextmanager
