@@ -52,7 +52,8 @@ _SCALARS: dict[Any, Any] = {
     type(None): types.void,
 }
 # No fastmath: results must not depend on how LLVM orders sums. No parallel loops: threads are the
-# shares of a plan. No C wrapper: nothing calls through a C pointer.
+# shares of a plan. No C wrapper: nothing calls through a C pointer. No counts of references ("_nrt"):
+# callers hold all arrays, and counting them took up to half of the time of a call.
 _OPTIONS = {
     "nopython": True,
     "nogil": True,
@@ -61,6 +62,7 @@ _OPTIONS = {
     "error_model": "numpy",
     "boundscheck": None,
     "no_cfunc_wrapper": True,
+    "_nrt": False,
 }
 
 
@@ -101,6 +103,15 @@ def entry(
         return dispatcher  # type: ignore[no-any-return]  # numba's
 
     return declare
+
+
+def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """A function that Python calls as it is, and whose statements numba copies into loops.
+
+    Only such functions may return a view of an array: loops count no references.
+    """
+    copied: Any = _Inlined(function, targetoptions=_OPTIONS | {"inline": "always"})
+    return copied  # type: ignore[no-any-return]  # numba's
 
 
 def reading(record: type[Record]) -> Callable[[NDArray[Any]], Record]:
@@ -156,6 +167,14 @@ class _NamingCompiler(Compiler):
         if _CLOSURE not in state.func_id.func_qualname:
             state.func_id.unique_id = None
         return super().define_pipelines()  # type: ignore[no-untyped-call]
+
+
+class _Inlined(CPUDispatcher):
+    """A function whose statements its callers contain."""
+
+    @override
+    def __call__(self, *arguments: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.py_func(*arguments)
 
 
 class _Loop(CPUDispatcher):

@@ -6,7 +6,7 @@ Loops run over slices that begin at 0: LLVM turns those into vector instructions
 import numpy as np
 from numpy.typing import NDArray
 
-from opserve_kernels.loops import compiled, entry
+from opserve_kernels.loops import compiled, inlined
 from opserve_kernels.number_formats import BF16, FLOAT, FLOAT16
 from opserve_kernels.precision import from_bfloat, from_half, round_all, to_bfloat, to_half
 from opserve_kernels.views import LAST_AXIS, View
@@ -161,13 +161,13 @@ def store(
         done += run
 
 
-@entry("float32[::1](uint8[::1])")
+@inlined
 def as_floats(buffer: NDArray[np.uint8]) -> Floats:
     """A buffer's whole float32 values."""
     return buffer[: buffer.size // 4 * 4].view(np.float32)
 
 
-@entry("uint16[::1](uint8[::1])")
+@inlined
 def as_halves(buffer: NDArray[np.uint8]) -> Halves:
     """A buffer's whole 16-bit patterns."""
     return buffer[: buffer.size // 2 * 2].view(np.uint16)
