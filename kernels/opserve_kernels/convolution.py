@@ -11,6 +11,8 @@ SPATIAL_RANK = 3
 DEPTH, HEIGHT, WIDTH = range(SPATIAL_RANK)
 """Axes."""
 
+_MOST_TAPS = 32  # taps of an axis that are sampled, evenly spread
+
 
 class Geometry(NamedTuple):
     """A record of the geometry (opserve_kernels.records) with the fields of Convolution."""
@@ -122,6 +124,20 @@ class Convolution:
         nearest = min(at_image, self.kernel_size[axis] - 1)
         earlier = range(max(0, nearest - self.stride[axis]), nearest + 1)
         return max(self.tap_positions(axis, tap) for tap in earlier)
+
+    @property
+    def met_share(self) -> float:
+        """Share of the pairs of output position and tap at which the tap is in the image.
+
+        It is that of a sample of the taps, whose number may be as large as an image.
+        """
+        share = 1.0
+        for axis in range(SPATIAL_RANK):
+            taps, positions = self.kernel_size[axis], self.output_size[axis]
+            looked_at = range(0, taps, -(-taps // _MOST_TAPS))
+            met = sum(self.tap_positions(axis, tap) for tap in looked_at)
+            share *= met / (len(looked_at) * positions)
+        return share
 
     @property
     def geometry(self) -> Geometry:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from opserve_kernels.algorithms.host import whole_rows
 from opserve_kernels.algorithms.names import Algorithm
-from opserve_kernels.algorithms.winograd.cost import MULTIPLY_ADD, met_share, transformed_cost
+from opserve_kernels.algorithms.winograd.cost import MULTIPLY_ADD, transformed_cost
 from opserve_kernels.convolution import WIDTH, Convolution
 from opserve_kernels.gradients import Gradients, Product
 
@@ -41,7 +41,7 @@ def _direct_cost(product: Product, convolution: Convolution) -> float:
     if product is Product.IMAGE:
         rows, gathered = gathered, rows
     # Outer products leave out padding. Dots multiply it, but are chosen for few channels only.
-    met = met_share(convolution) if product is Product.WEIGHT else 1
+    met = convolution.met_share if product is Product.WEIGHT else 1
     taps, pixels = convolution.taps, met * convolution.output_pixels
     multiplying = MULTIPLY_ADD * whole_rows(rows) * gathered * taps * pixels
     # Either panels are gathered (packed) or positions between rows are computed too (flat).

@@ -208,7 +208,7 @@ def _run_product(  # arrays and integers
         run_dots(dots, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == ADD_OUTER:
         outer = _as_outer(stage)
-        run_outer(outer, scratch, table, x, x_half, w, w_half, y, y_half, first, last)
+        run_outer(outer, scratch, x, x_half, w, w_half, y, y_half, first, last)
     elif kind == RANGES:
         ranges = _as_ranges(stage)
         run_ranges(ranges, scratch, x, x_half, w, w_half, first, last)

@@ -52,7 +52,7 @@ _SCALARS: dict[Any, Any] = {
     type(None): types.void,
 }
 # No fastmath: results must not depend on how LLVM orders sums. No parallel loops: threads are the
-# shares of a plan. No C wrapper: nothing calls through a C pointer. No counts of references ("_nrt"):
+# shares of a plan. No C wrapper: nothing calls through a C pointer. No counts of references, _nrt:
 # callers hold all arrays, and counting them took up to half of the time of a call.
 _OPTIONS = {
     "nopython": True,

@@ -5,7 +5,7 @@ Of an image or an output, in cycles for a pixel and tap:
 PACKED   rows / lanes for the micro-kernel, and the copy of a value into a panel
 FLAT     rows / lanes, and the same again for every position between the rows
 
-Of a gradient of the weight, in cycles for a position of the output, with all taps:
+Of a gradient of the weight, in cycles for a group:
 
 DOTS     channels of the output in rows, each column of the matrix alone; multiplies padding
 OUTER    channels of one operand in rows, those of the other in vectors; both rounded up
@@ -18,24 +18,29 @@ from opserve_kernels.algorithms.dots import plan as dots
 from opserve_kernels.algorithms.host import LANES, TILE_COLUMNS, TILE_ROWS, TILE_VECTORS, whole_rows
 from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.packed import plan as packed
+from opserve_kernels.convolution import WIDTH
 
 PAIR_PRODUCTS = 0.6
 """Time of the products of BF16 pairs, where 1 is that of float32."""
 
-# Measured on one core with AVX-512; only their relation matters to the choice.
-_COPY_CYCLES = 0.25  # of a value into a panel
-_RUN_CYCLES = 4.0  # of starting a run of them
+# Fitted to the times of random calls on one core with AVX-512, where a multiply-add of vectors
+# takes one; only their relation matters to the choice.
+_COPY_CYCLES = 0.4  # of a value into a panel
+_RUN_CYCLES = 8.0  # of starting a run of them
+_IN_PLACE = 1.15  # of a multiply-add whose vector is read in the padded copy, across two lines
 
-_DOT_CYCLES = 1.03  # of a multiply-add of vectors, with its loads
-_LOAD_CYCLES = 1.6  # of a value into a padded copy
-_SPLIT_CYCLES = 3.0  # the same if it is split into phases
-_SUM_CYCLES = 4.0  # of a sum of dots that leaves the registers and is stored
-_TURN_CYCLES = 1.0  # of starting a tile's products of one pixel
-_PIXEL_CYCLES = 1.5  # of a pixel in the table of a tap
-_TURN_LANES = 1.0  # of a value among LANES channels into a copy
-_REST_LANES = 2.0  # the same for fewer channels
-_TAP_CYCLES = 300.0  # of starting a tap of a block
-_STORE_CYCLES = 80.0  # of starting to store a row of sums
+_DOT_CYCLES = 1.05  # of a multiply-add, with its loads
+_LOAD_CYCLES = 2.5  # of a value into a padded copy
+_SPLIT_CYCLES = 7.0  # the same if it is split into phases
+_ROW_CYCLES = 5.5  # of starting a row of them
+_COLUMN_CYCLES = 170.0  # of TILE_ROWS sums of a column and chunk, which leave the registers
+
+_PLACES_CYCLES = 6.0  # of looking up both places of a pixel, beside loads
+_TURN_CYCLES = 4.0  # of starting a tile's products of one pixel
+_TAP_CYCLES = 3800.0  # of starting a tap of a block
+_STORE_CYCLES = 75.0  # of storing a vector of sums
+_TURN_LANES = 0.55  # of a value among LANES channels into a copy
+_REST_LANES = 2.5  # the same for fewer channels
 _BLOCK_PIXELS = 512
 _MOST_LEFT = 1 << 22  # values of a block of the output, which DOTS loads at once: 16 MiB
 
@@ -51,7 +56,7 @@ def image_costs(product: Correlation) -> dict[Algorithm, float]:
     if product.convolution.taps == 1 and blocks.channel_step:
         return {Algorithm.PACKED: gathered}
     flat = packed.blocks_of(product, Algorithm.FLAT)
-    looked_up = multiplying * _in_vectors(flat.flat_positions, flat.pixels)
+    looked_up = _IN_PLACE * multiplying * _in_vectors(flat.flat_positions, flat.pixels)
     return {Algorithm.PACKED: gathered, Algorithm.FLAT: looked_up}
 
 
@@ -77,41 +82,49 @@ def weight_costs(product: Correlation, *, pairs: bool = False) -> dict[Algorithm
 
 def _dot_cycles(product: Correlation, blocks: ResultBlocks) -> float:
     convolution = product.convolution
-    # DOTS also multiplies the padding between rows: positions of the copy for each pixel.
-    positions = prod(blocks.extent) / prod(blocks.rows)
-    products = whole_rows(convolution.output_channels) * convolution.column_rows / LANES
-    loading = _LOAD_CYCLES * convolution.output_channels
-    if product.source_phases == 1:
-        loading += _LOAD_CYCLES * convolution.input_channels
-    else:
-        loading += _SPLIT_CYCLES * convolution.input_channels * product.source_phases
-    sums = whole_rows(convolution.output_channels) * convolution.column_rows
-    storing = _SUM_CYCLES * sums / convolution.output_pixels
-    return positions * (_DOT_CYCLES * products + loading) + storing
+    inputs, outputs = convolution.input_channels, convolution.output_channels
+    columns, phases = convolution.column_rows, product.source_phases
+    # DOTS also multiplies the padding between rows: positions of the copies.
+    positions = convolution.output_pixels * prod(blocks.extent) / prod(blocks.rows)
+    products = _DOT_CYCLES * whole_rows(outputs) * columns / LANES
+    loading = _LOAD_CYCLES * outputs
+    loading += (_LOAD_CYCLES if phases == 1 else _SPLIT_CYCLES * phases) * inputs
+    rows = _ROW_CYCLES * (outputs + inputs * phases) / blocks.extent[WIDTH]
+    chunk = min(dots.CHUNK_PIXELS, blocks.batch * prod(blocks.extent))
+    leaving = _COLUMN_CYCLES * columns * -(-outputs // TILE_ROWS) / chunk
+    return positions * (products + loading + rows + leaving)
 
 
 def _outer_cycles(product: Correlation, *, products: float = 1.0) -> float:
     convolution = product.convolution
+    taps, pixels = convolution.taps, convolution.output_pixels
     inputs, outputs = convolution.input_channels, convolution.output_channels
-    # Either operand may be on the left: outer/plan.py chooses.
-    turns = min(_turn_cycles(inputs, outputs), _turn_cycles(outputs, inputs))
-    pixels = convolution.input_pixels / convolution.output_pixels
-    loads = _load_cycles(outputs), pixels * _load_cycles(inputs)
+    # Either operand may be on the left: outer/plan.py chooses. Pixels in padding are left out.
+    turns = min(_turn_cycles(products, *sides) for sides in ((inputs, outputs), (outputs, inputs)))
+    starting = _TAP_CYCLES / min(_BLOCK_PIXELS, pixels)
+    storing = _STORE_CYCLES * min(inputs * _vectors(outputs), outputs * _vectors(inputs))
+    loads = pixels * _load_cycles(outputs), convolution.input_pixels * _load_cycles(inputs)
     # Of one tap, the operand with more channels may be read in place.
-    in_place = convolution.taps == 1 and max(inputs, outputs) % TILE_ROWS == 0
+    in_place = taps == 1 and max(inputs, outputs) % TILE_ROWS == 0
     loading = min(loads) if in_place else sum(loads)
-    pixel = _PIXEL_CYCLES + _TAP_CYCLES / min(_BLOCK_PIXELS, convolution.output_pixels)
-    storing = _STORE_CYCLES * min(inputs, outputs) / convolution.output_pixels
-    return convolution.taps * (products * turns + pixel + storing) + loading
+    return taps * (pixels * (convolution.met_share * turns + starting) + storing) + loading
 
 
-def _turn_cycles(left: int, right: int) -> float:
+def _turn_cycles(products: float, left: int, right: int) -> float:
     """Cycles of the products of a pixel under a tap."""
-    vectors = -(-right // LANES)
-    turns = -(-vectors // TILE_VECTORS) * -(-left // TILE_ROWS)
-    # Loads for each multiply-add of a tile: above one, loading is the bound, below it the products.
-    loads = (whole_rows(left) + vectors) / (whole_rows(left) * vectors)
-    return turns * _TURN_CYCLES + whole_rows(left) * vectors * max(1.0, loads)
+    cycles = 0.0
+    turns = -(-_vectors(right) // TILE_VECTORS)
+    vectors = _vectors(right) / turns
+    whole, rest = divmod(left, TILE_ROWS)
+    for rows, tiles in ((TILE_ROWS, whole), (whole_rows(rest), 1 if rest else 0)):
+        # Few sums wait for the loads of their factors.
+        tile = max(products * rows * vectors, rows + vectors + _PLACES_CYCLES)
+        cycles += turns * tiles * (tile + _TURN_CYCLES)
+    return cycles
+
+
+def _vectors(channels: int) -> int:
+    return -(-channels // LANES)
 
 
 def _load_cycles(channels: int) -> float:

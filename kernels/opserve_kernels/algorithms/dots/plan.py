@@ -16,7 +16,9 @@ from opserve_kernels.records import encode
 from opserve_kernels.stages import Stage
 from opserve_kernels.workspace import Workspace
 
-_CHUNK_PIXELS = 1024  # positions that are summed in registers at a time
+CHUNK_PIXELS = 1024
+"""Positions that are summed in registers at a time."""
+
 _DOT_COLUMNS = 3  # opserve_kernels.algorithms.codegen.micro_kernels.DOT_COLUMNS
 _UNIT_PRODUCTS = 50_000_000  # multiply-adds of a unit, about a millisecond
 _PITCH_STEP = 4 * LANES  # an odd multiple of it, so that rows do not share a set of the cache
@@ -51,7 +53,7 @@ def _describe(product: Correlation, gradient: int, flag: int, workspace: Workspa
     convolution, blocks = product.convolution, blocks_of(product)
     pixels = blocks.batch * prod(blocks.extent)
     # Chunks of nearly equal length, in whole vectors. Sums leave the registers once a chunk.
-    chunks = max(1, round(pixels / _CHUNK_PIXELS))
+    chunks = max(1, round(pixels / CHUNK_PIXELS))
     chunk = _round_up(-(-pixels // chunks), LANES)
     chunks = -(-pixels // chunk)
     # An odd number of steps: the rows that the micro-kernel reads together are in different sets.
@@ -82,7 +84,7 @@ def _describe(product: Correlation, gradient: int, flag: int, workspace: Workspa
 
 def blocks_of(product: Correlation) -> ResultBlocks:
     """Blocks for chunks of positions, whose rows share padding."""
-    return ResultBlocks.of(product, least_pixels=_CHUNK_PIXELS).with_shared_padding(product)
+    return ResultBlocks.of(product, least_pixels=CHUNK_PIXELS).with_shared_padding(product)
 
 
 def _line(product: Correlation, blocks: ResultBlocks) -> int:

@@ -6,7 +6,7 @@ One of L and R is the image, the other the output. A block of each is copied wit
 contiguous; the micro-kernel looks the pixels that meet under a tap up in a table.
 
     X, Y, block     ->  copies (channels / LANES, pixels, LANES)
-    tap             ->  pixels (2 * pixels that meet), none where the tap is in padding
+    tap             ->  pixels (pixels that meet, 2), none where the tap is in padding
     copies, pixels  ->  sums of a tile (rows: left channels, taps, right channels)
     sums            ->  the gradient, row by row
 
@@ -45,11 +45,11 @@ from opserve_kernels.views import LAST_AXIS
 
 Floats = NDArray[np.float32]
 Halves = NDArray[np.uint16]
-Offsets = NDArray[np.int32]
 Triple = tuple[int, int, int]
 Quad = tuple[int, int, int, int]
 
 
+_RIGHT = 1 << 32  # the right operand's half of a number in the table of pixels
 _copy_run = copy_run(LANES)
 _copy_steps = copy_steps()
 _interleave = interleave(LANES)
@@ -226,27 +226,12 @@ def _entries(operand: OuterOperand, rows: tuple[int, int], pixels: int) -> tuple
 
 
 @compiled()
-def _fill_row(
-    stage: OuterStage, table: Offsets, place: int, output: int, image: int, width: int
-) -> int:
-    """Fills the table with a row of pixels, from places of both operands on; returns its end."""
-    # Left's place comes first: `swap` exchanges the two. Along a row both advance by a constant, so
-    # the loop has no bounds to check.
-    swap, step = stage.image_is_right, stage.geometry.stride[2]
-    # Of pairs, every other pixel; a last one without a neighbour meets a single word.
-    output_step, image_step = stage.output.pixel_step, step * stage.image.pixel_step
-    for w in range(0, width, 1 + stage.pairs):
-        table[place + 1 - swap] = output + w * output_step
-        table[place + swap] = image + w * image_step
-        place += 2
-    if stage.pairs and width % 2:
-        table[place - 1 - swap] += stage.output.singles
-    return place
+def _fill_pixels(stage: OuterStage, scratch: Floats, block: Quad, tap: int) -> int:
+    """Fills the table with the pixels of a block that meet under a tap; returns their number.
 
-
-@compiled()
-def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> None:
-    """Fills the table with the pixels of a block that meet under a tap, after their number."""
+    The two places of a pixel are halves of a number of 64 bits, left's the lower one. So a row of
+    pixels is a row of numbers with equal steps. Of BF16 pairs, every other pixel is in the table.
+    """
     shape, axis = stage.geometry, stage.block_axis
     image, output, stride = shape.input_size, shape.output_size, shape.stride
     dilation, padding = shape.dilation, shape.padding
@@ -264,23 +249,34 @@ def _fill_pixels(stage: OuterStage, table: Offsets, block: Quad, tap: int) -> No
     low, high = _image_rows(stage, block)
     output_row = _row_pixels((output[0], output[1], output[2]), axis)
     image_row = _row_pixels((image[0], image[1], image[2]), axis)
-    d_at = taps[0] * dilation[0] - padding[0]
-    h_at = taps[1] * dilation[1] - padding[1]
-    w_at = taps[2] * dilation[2] - padding[2]
-    place = start = stage.pixels + 1
-    # Pixels that meet, in the order of the output.
+    # The image's position under the output's first one.
+    at = (taps[0] * dilation[0] - padding[0]) * image[1] + taps[1] * dilation[1] - padding[1]
+    at = at * image[2] + taps[2] * dilation[2] - padding[2]
     y_start, y_step = _entries(stage.output, (top, bottom), output_row)
     x_start, x_step = _entries(stage.image, (low, high), image_row)
+    x_unit, y_unit = (_RIGHT, 1) if stage.image_is_right else (1, _RIGHT)
+    start, i_step = x_start * x_unit + y_start * y_unit, x_step * x_unit + y_step * y_unit
+    x, y = x_unit * stage.image.pixel_step, y_unit * stage.output.pixel_step
+    w_step = stride[2] * x + y
+    h_step = stride[1] * image[2] * x + output[2] * y
+    d_step = stride[0] * image[1] * image[2] * x + output[1] * output[2] * y
+    start += at * x + w_first * w_step
+    apart, width = 1 + stage.pairs, max(0, w_last - w_first)
+    count, alone, done = -(-width // apart), width % apart, 0
+    pixels = scratch[stage.pixels :].view(np.int64)
+    # Pixels that meet, in the order of the output.
     for i in range(block[1]):
         for d in range(d_first, d_last):
             for h in range(h_first, h_last):
-                y = (d * output[1] + h) * output[2] + w_first
-                x = (d * stride[0] + d_at) * image[1]
-                x = (x + h * stride[1] + h_at) * image[2] + w_first * stride[2] + w_at
-                y = y_start + i * y_step + y * stage.output.pixel_step
-                x = x_start + i * x_step + x * stage.image.pixel_step
-                place = _fill_row(stage, table, place, y, x, max(0, w_last - w_first))
-    table[stage.pixels] = (place - start) // 2
+                row = pixels[done : done + count]
+                first = start + i * i_step + d * d_step + h * h_step
+                for w in range(count):
+                    row[w] = first + w * apart * w_step
+                # The last one of an odd row of pairs has no neighbour: it meets a single word.
+                if alone:
+                    row[count - 1] += stage.output.singles * y_unit
+                done += count
+    return done
 
 
 @compiled()
@@ -328,17 +324,28 @@ def _add_tap(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: OuterStage,
     floats: Floats,
     scratch: Floats,
-    table: Offsets,
     group: int,
     number: int,
     tile: int,
     tap: int,
+    count: int,
 ) -> None:
-    """Adds a tap of a block, the number-th of a group, to a tile; floats is left's tensor."""
+    """Adds a tap of a block, the number-th of a group, to a tile.
+
+    Args:
+        stage: The stage.
+        floats: Left's tensor.
+        scratch: The workspace, with the table of pixels.
+        group: The group.
+        number: The block.
+        tile: The tile.
+        tap: The tap.
+        count: Pixels in the table.
+    """
     left, right = _operands(stage)
     # Steps of an operand in place: a copy has one group and begins with the block's first entry.
     first = left.copy + group * left.group_step + _block_of(stage, number)[0] * left.entry_step
-    count, row_sums = int(table[stage.pixels]), _row_sums(stage)
+    row_sums = _row_sums(stage)
     sums, pitch = _sums_of(stage, tile) + tap * row_sums, stage.geometry.taps * row_sums
     first_row = tile * stage.rows
     rows, columns = min(stage.rows, left.channels - first_row), row_sums // LANES
@@ -350,7 +357,7 @@ def _add_tap(  # noqa: PLR0913, PLR0917  # arrays and integers
     for chunk in range(chunks):
         begin = count * chunk // chunks
         depth = count * (chunk + 1) // chunks - begin
-        pixels, adds = stage.pixels + 1 + 2 * begin, 0 if chunk < sets else 1
+        pixels, adds = stage.pixels + 2 * begin, 0 if chunk < sets else 1
         for turn in range(turns):
             # Right vectors are outermost, so the same pixels of right serve all rows of left from
             # the cache.
@@ -425,7 +432,6 @@ def _finish_tile(
 def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
     stage: OuterStage,
     scratch: Floats,
-    table: Offsets,
     image: Floats,
     image_halves: Halves,
     gradient: Floats,
@@ -453,8 +459,8 @@ def run_outer(  # noqa: PLR0913, PLR0917  # arrays and integers
             return  # the stage behind this one computes the gradient
         tile, tap = inside // taps, inside % taps
         # The table is filled for each tap anew: it is small, and slices may begin at any unit.
-        _fill_pixels(stage, table, block, tap)
+        count = _fill_pixels(stage, scratch, block, tap)
         left = output if stage.image_is_right else image
-        _add_tap(stage, left, scratch, table, group, number, tile, tap)
+        _add_tap(stage, left, scratch, group, number, tile, tap, count)
         if tap == taps - 1 and number == blocks - 1:
             _finish_tile(stage, scratch, gradient, gradient_halves, group, tile)

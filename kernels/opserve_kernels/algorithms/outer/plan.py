@@ -75,7 +75,7 @@ def _stage_of(product: Correlation, gradient: int, workspace: Workspace) -> Oute
         flag=product.flag,
         left_step=steps[0],
         right_step=steps[1],
-        pixels=workspace.reserve(1 + 2 * blocks.meeting_pixels),
+        pixels=workspace.reserve(2 * blocks.meeting_pixels),
         line=workspace.reserve(_line(product, blocks, (image, output))),
         sums=workspace.reserve(sum_rows * taps * _rounded(right, LANES)),
         weight_format=product.weight.number_format,

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
 from opserve_kernels.algorithms.winograd.tiling import Tiling
-from opserve_kernels.convolution import SPATIAL_RANK, Convolution, Triple
+from opserve_kernels.convolution import Convolution, Triple
 from opserve_kernels.gradients import Product
 
 MULTIPLY_ADD = 0.0182  # 110 GFLOP/s
@@ -27,7 +27,6 @@ _READ_POINT = 0.55
 _WRITE_POINT = 0.35
 _TRANSFORM_POINT = 0.4  # of a kernel
 _COLLECT_POINT = 0.3  # of a kernel's gradient
-_MOST_TAPS = 32  # taps of an axis that are sampled, evenly spread
 
 
 def transformed_cost(product: Product, convolution: Convolution) -> float:
@@ -54,24 +53,12 @@ def direct_cost(product: Product, convolution: Convolution) -> float:
         case Product.OUTPUT:
             read = inputs
         case Product.WEIGHT:
-            met = met_share(convolution)
+            met = convolution.met_share
         case _:
             assert_never(product)
     products = met * convolution.taps * inputs * outputs
     values = convolution.groups * convolution.batch * prod(size)
     return values * (products * MULTIPLY_ADD + read * _COPY)
-
-
-def met_share(convolution: Convolution) -> float:
-    """Share of the pairs of output position and tap at which the tap is in the image."""
-    share = 1.0
-    for axis in range(SPATIAL_RANK):
-        taps, positions = convolution.kernel_size[axis], convolution.output_size[axis]
-        # A sample of the taps: their number may be as large as an image.
-        looked_at = range(0, taps, -(-taps // _MOST_TAPS))
-        met = sum(convolution.tap_positions(axis, tap) for tap in looked_at)
-        share *= met / (len(looked_at) * positions)
-    return share
 
 
 def _weight_cost(convolution: Convolution) -> float:
