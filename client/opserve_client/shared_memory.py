@@ -91,6 +91,23 @@ class SharedMemory:
             for fd in fds:
                 os.close(fd)
 
+    def find_new(self, slab: int, offset: int, size_bytes: int) -> Bytes | None:
+        """Returns a new buffer in a slab that is mapped already, without a request.
+
+        The caller has just allocated the buffer, so no other work uses it. Where the session has
+        ended since, its bytes are no longer those of the buffer: the caller must make another call
+        before it trusts what it reads.
+
+        Args:
+            slab: The slab; 0 for none.
+            offset: The buffer's first byte in it.
+            size_bytes: Its size.
+        """
+        memory = self._slabs.get(slab)
+        if memory is None or offset + size_bytes > len(memory):
+            return None
+        return np.frombuffer(memory, np.uint8, count=size_bytes, offset=offset)
+
     def close(self) -> None:
         """Releases the mappings; each ends with its last view."""
         self._address = None

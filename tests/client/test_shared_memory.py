@@ -93,6 +93,21 @@ def test_two_buffers_of_a_slab_share_one_mapping() -> None:
     os.close(fd)
 
 
+def test_a_new_buffer_in_a_mapped_slab_needs_no_request() -> None:
+    fd = memory()
+    with service([(ANSWER.pack(1, 7, SIZE, 0, 512), os.dup(fd))]) as transport:
+        assert transport.find_new(7, 512, 512) is None, "nothing is mapped yet"
+        found(transport)
+        new = transport.find_new(7, 512, 512)
+        assert new is not None
+        new[:] = 42
+        assert os.pread(fd, 513, 511) == b"\0" + b"\x2a" * 512
+        assert transport.find_new(7, SIZE - 512, 513) is None, "the slab is not that long"
+        assert [transport.find_new(slab, 0, 1) for slab in (0, 8)] == [None, None]
+        del new
+    os.close(fd)
+
+
 def test_memory_that_its_owner_could_shrink_is_not_mapped() -> None:
     answer = ANSWER.pack(1, 7, SIZE, 0, 512)
     with service([(answer, memory(sealed=False)), (answer, None), (b"?", memory())]) as transport:

@@ -4,13 +4,16 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from opserve_client import AclrtError, AsyncClient, Client, Im2colBackward
-from opserve_client.shared_memory import SharedMemory, Unmapped
+from opserve.v1.memory_service_pb2 import ReadRequest
+from opserve_client import AclrtError, AsyncClient, Client, Im2colBackward, SessionLost
+from opserve_client._sync.session_calls import SessionCalls
+from opserve_client.shared_memory import MappedBuffer, SharedMemory, Unmapped
 from opserve_server.app import running
 from opserve_server.serving import Addresses
 from opserve_server.settings import Settings
@@ -146,6 +149,50 @@ async def test_a_service_without_shared_memory_carries_bytes_by_streams() -> Non
         await buffer.free()
         with pytest.raises(AclrtError, match="107017"):
             await buffer.map()
+
+
+def large_call(fill: float) -> Im2colBackward:
+    """A call of 64 planes of 32x32 whose image is `fill` everywhere."""
+    return Im2colBackward(
+        grad_output=np.full((64 * 4, 256), fill, np.float32),
+        input_size=[32, 32],
+        kernel_size=[2, 2],
+        dilation=[1, 1],
+        padding=[0, 0],
+        stride=[2, 2],
+    )
+
+
+def test_a_run_asks_for_a_mapping_once(service: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    find = SharedMemory.find
+
+    def noted(transport: SharedMemory, buffer: int) -> MappedBuffer | Unmapped:
+        asked.append(buffer)
+        return find(transport, buffer)
+
+    monkeypatch.setattr(SharedMemory, "find", noted)
+    with Client(service.grpc) as client, client.open_session() as session:
+        for fill in (1.0, 2.0, 3.0):
+            assert set(session.run(large_call(fill)).out.ravel()) == {fill}
+        assert len(asked) < 3, "a later run knows where its buffers are"
+
+
+def test_a_result_that_is_read_after_the_end_of_its_session_is_not_returned(
+    service: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = SessionCalls.read
+    with Client(service.grpc) as client, Client(service.grpc) as other:
+        session = client.open_session()
+        session.run(large_call(1.0))
+
+        def too_late(calls: SessionCalls, request: ReadRequest, **options: Any) -> memoryview:
+            other.resume_session(session.name).close()
+            return read(calls, request, **options)
+
+        monkeypatch.setattr(SessionCalls, "read", too_late)
+        with pytest.raises(SessionLost):
+            session.run(large_call(2.0))
 
 
 def test_a_wrong_session_and_token_map_nothing(service: Addresses) -> None:

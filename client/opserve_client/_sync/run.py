@@ -77,13 +77,15 @@ def _run_in_steps(
         raise error
     executor = results[0].get_workspace_size.executor
     workspace = results[1].allocate.buffer
-    buffers = {
-        part.name: result.allocate.buffer
+    new = {
+        part.name: result.allocate
         for part, result in zip(prepared.parts, results[2::2], strict=True)
     }
+    buffers = {name: allocated.buffer for name, allocated in new.items()}
     for part in prepared.parts:
         if part.data and not part.is_small:
-            calls.write(WriteRequest(buffer=buffers[part.name]), part.data)
+            request = WriteRequest(buffer=buffers[part.name])
+            calls.write(request, part.data, new=new[part.name])
     placed = prepared.placed(buffers)
     small = [name for name in prepared.results if is_small(placed[name])]
     # Small tensors go with phase two: a request for each would take longer than its copy.
@@ -99,9 +101,13 @@ def _run_in_steps(
         raise error
     reads = results[len(results) - len(small) :]
     found = {name: bytearray(one.read.data) for name, one in zip(small, reads, strict=True)}
+    # The caller frees the buffers next, which fails if the session has ended meanwhile.
     return {
         name: elements_of(
-            spec, found[name] if name in found else calls.read(read_request(placed[name]))
+            spec,
+            found[name]
+            if name in found
+            else calls.read(read_request(placed[name]), new=new.get(name)),
         )
         for name, spec in prepared.results.items()
     }

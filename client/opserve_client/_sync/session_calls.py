@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from opserve.v1.command_service_pb2 import Command, CommandResult, SubmitRequest
-from opserve.v1.memory_service_pb2 import ReadRequest, WriteRequest
+from opserve.v1.memory_service_pb2 import AllocateResponse, ReadRequest, WriteRequest
 from opserve.v1.operator_service_pb2 import GetWorkspaceSizeRequest
 from opserve.v1.stream_service_pb2 import StreamEntry, WatchStreamRequest
 from opserve_client import runtime_blocking
@@ -120,22 +120,33 @@ class SessionCalls:
         request = SubmitRequest(session=self.session, commands=commands)
         return list((self.call(SUBMIT, request)).results)
 
-    def write(self, request: WriteRequest, data: memoryview) -> None:
-        """Copies bytes into a buffer."""
+    def write(
+        self, request: WriteRequest, data: memoryview, *, new: AllocateResponse | None = None
+    ) -> None:
+        """Copies bytes into a buffer.
+
+        Args:
+            request: The buffer and the place of the bytes.
+            data: The bytes.
+            new: The answer to its allocation, if only this call knows the buffer.
+        """
         request.session = self.session
-        target = self._mapped(request.buffer, request.offset, len(data))
+        target = self._mapped(request.buffer, request.offset, len(data), new)
         if target is None:
             with RecordingLoss(self):
                 self._connection.write(request, data)
         else:
             runtime_blocking.in_thread(np.copyto, target, np.frombuffer(data, np.uint8))
 
-    def read(self, request: ReadRequest) -> memoryview:
-        """Copies bytes of a buffer to the host."""
+    def read(self, request: ReadRequest, *, new: AllocateResponse | None = None) -> memoryview:
+        """Copies bytes of a buffer to the host; `new` is as for write.
+
+        A new buffer's bytes are right if a later call of the session succeeds.
+        """
         request.session = self.session
         if request.size_bytes == 0:
             return memoryview(b"")
-        source = self._mapped(request.buffer, request.offset, request.size_bytes)
+        source = self._mapped(request.buffer, request.offset, request.size_bytes, new)
         if source is None:
             with RecordingLoss(self):
                 return self._connection.read(request)
@@ -184,10 +195,16 @@ class SessionCalls:
         """Ends the mappings of the session's memory."""
         self._shared_memory.close()
 
-    def _mapped(self, buffer: int, offset: int, size_bytes: int) -> Array | None:
+    def _mapped(
+        self, buffer: int, offset: int, size_bytes: int, new: AllocateResponse | None
+    ) -> Array | None:
         """Maps a range of a buffer once no queued work uses it; None: send the bytes by stream."""
         if size_bytes <= SMALL_BYTES:
             return None
+        if new is not None:
+            there = self._shared_memory.find_new(new.slab, new.offset, new.size_bytes)
+            if there is not None and offset + size_bytes <= len(there):
+                return there[offset : offset + size_bytes]
         found = runtime_blocking.in_thread(self._shared_memory.find, buffer)
         if not isinstance(found, MappedBuffer) or offset + size_bytes > len(found.content):
             return None

@@ -24,41 +24,41 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopserve/v1/memory_service.proto\x12\nopserve.v1\"p\n\x0f\x41llocateRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x14\n\x0cworkspace_of\x18\x03 \x01(\r\x12\x0e\n\x06\x62uffer\x18\x04 \x01(\r\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"6\n\x10\x41llocateResponse\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\r\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"B\n\x0b\x46reeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x0e\n\x0c\x46reeResponse\"u\n\x0b\x46illRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\r\x12\x12\n\nrequest_id\x18\x06 \x01(\t\"\x0e\n\x0c\x46illResponse\"\x9e\x01\n\x0b\x43opyRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\r\x12\x1a\n\x12\x64\x65stination_offset\x18\x03 \x01(\x04\x12\x0e\n\x06source\x18\x04 \x01(\r\x12\x15\n\rsource_offset\x18\x05 \x01(\x04\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\x12\x12\n\nrequest_id\x18\x07 \x01(\t\"\x0e\n\x0c\x43opyResponse\"\x81\x01\n\x0cWriteRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x13\n\x06\x63rc32c\x18\x06 \x01(\x07H\x00\x88\x01\x01\x42\t\n\x07_crc32c\"#\n\rWriteResponse\x12\x12\n\nsize_bytes\x18\x01 \x01(\x04\"R\n\x0bReadRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\"<\n\x0cReadResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x13\n\x06\x63rc32c\x18\x02 \x01(\x07H\x00\x88\x01\x01\x42\t\n\x07_crc32c\"w\n\tCopyEntry\x12\"\n\x04kind\x18\x01 \x01(\x0e\x32\x14.opserve.v1.CopyKind\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x11\n\tstarted_s\x18\x04 \x01(\x01\x12\x0f\n\x07\x65nded_s\x18\x05 \x01(\x01*v\n\x08\x43opyKind\x12\x19\n\x15\x43OPY_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43OPY_KIND_WRITE\x10\x01\x12\x12\n\x0e\x43OPY_KIND_READ\x10\x02\x12\x12\n\x0e\x43OPY_KIND_COPY\x10\x03\x12\x12\n\x0e\x43OPY_KIND_FILL\x10\x04\x32\x84\x03\n\rMemoryService\x12\x45\n\x08\x41llocate\x12\x1b.opserve.v1.AllocateRequest\x1a\x1c.opserve.v1.AllocateResponse\x12\x39\n\x04\x46ree\x12\x17.opserve.v1.FreeRequest\x1a\x18.opserve.v1.FreeResponse\x12\x39\n\x04\x46ill\x12\x17.opserve.v1.FillRequest\x1a\x18.opserve.v1.FillResponse\x12\x39\n\x04\x43opy\x12\x17.opserve.v1.CopyRequest\x1a\x18.opserve.v1.CopyResponse\x12>\n\x05Write\x12\x18.opserve.v1.WriteRequest\x1a\x19.opserve.v1.WriteResponse(\x01\x12;\n\x04Read\x12\x17.opserve.v1.ReadRequest\x1a\x18.opserve.v1.ReadResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fopserve/v1/memory_service.proto\x12\nopserve.v1\"p\n\x0f\x41llocateRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x14\n\x0cworkspace_of\x18\x03 \x01(\r\x12\x0e\n\x06\x62uffer\x18\x04 \x01(\r\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"T\n\x10\x41llocateResponse\x12\x0e\n\x06\x62uffer\x18\x01 \x01(\r\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\x0c\n\x04slab\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x04\"B\n\x0b\x46reeRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"\x0e\n\x0c\x46reeResponse\"u\n\x0b\x46illRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\r\x12\x12\n\nrequest_id\x18\x06 \x01(\t\"\x0e\n\x0c\x46illResponse\"\x9e\x01\n\x0b\x43opyRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65stination\x18\x02 \x01(\r\x12\x1a\n\x12\x64\x65stination_offset\x18\x03 \x01(\x04\x12\x0e\n\x06source\x18\x04 \x01(\r\x12\x15\n\rsource_offset\x18\x05 \x01(\x04\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\x12\x12\n\nrequest_id\x18\x07 \x01(\t\"\x0e\n\x0c\x43opyResponse\"\x81\x01\n\x0cWriteRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x13\n\x06\x63rc32c\x18\x06 \x01(\x07H\x00\x88\x01\x01\x42\t\n\x07_crc32c\"#\n\rWriteResponse\x12\x12\n\nsize_bytes\x18\x01 \x01(\x04\"R\n\x0bReadRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\"<\n\x0cReadResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x13\n\x06\x63rc32c\x18\x02 \x01(\x07H\x00\x88\x01\x01\x42\t\n\x07_crc32c\"w\n\tCopyEntry\x12\"\n\x04kind\x18\x01 \x01(\x0e\x32\x14.opserve.v1.CopyKind\x12\x0e\n\x06\x62uffer\x18\x02 \x01(\r\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x11\n\tstarted_s\x18\x04 \x01(\x01\x12\x0f\n\x07\x65nded_s\x18\x05 \x01(\x01*v\n\x08\x43opyKind\x12\x19\n\x15\x43OPY_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43OPY_KIND_WRITE\x10\x01\x12\x12\n\x0e\x43OPY_KIND_READ\x10\x02\x12\x12\n\x0e\x43OPY_KIND_COPY\x10\x03\x12\x12\n\x0e\x43OPY_KIND_FILL\x10\x04\x32\x84\x03\n\rMemoryService\x12\x45\n\x08\x41llocate\x12\x1b.opserve.v1.AllocateRequest\x1a\x1c.opserve.v1.AllocateResponse\x12\x39\n\x04\x46ree\x12\x17.opserve.v1.FreeRequest\x1a\x18.opserve.v1.FreeResponse\x12\x39\n\x04\x46ill\x12\x17.opserve.v1.FillRequest\x1a\x18.opserve.v1.FillResponse\x12\x39\n\x04\x43opy\x12\x17.opserve.v1.CopyRequest\x1a\x18.opserve.v1.CopyResponse\x12>\n\x05Write\x12\x18.opserve.v1.WriteRequest\x1a\x19.opserve.v1.WriteResponse(\x01\x12;\n\x04Read\x12\x17.opserve.v1.ReadRequest\x1a\x18.opserve.v1.ReadResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'opserve.v1.memory_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COPYKIND']._serialized_start=1049
-  _globals['_COPYKIND']._serialized_end=1167
+  _globals['_COPYKIND']._serialized_start=1079
+  _globals['_COPYKIND']._serialized_end=1197
   _globals['_ALLOCATEREQUEST']._serialized_start=47
   _globals['_ALLOCATEREQUEST']._serialized_end=159
   _globals['_ALLOCATERESPONSE']._serialized_start=161
-  _globals['_ALLOCATERESPONSE']._serialized_end=215
-  _globals['_FREEREQUEST']._serialized_start=217
-  _globals['_FREEREQUEST']._serialized_end=283
-  _globals['_FREERESPONSE']._serialized_start=285
-  _globals['_FREERESPONSE']._serialized_end=299
-  _globals['_FILLREQUEST']._serialized_start=301
-  _globals['_FILLREQUEST']._serialized_end=418
-  _globals['_FILLRESPONSE']._serialized_start=420
-  _globals['_FILLRESPONSE']._serialized_end=434
-  _globals['_COPYREQUEST']._serialized_start=437
-  _globals['_COPYREQUEST']._serialized_end=595
-  _globals['_COPYRESPONSE']._serialized_start=597
-  _globals['_COPYRESPONSE']._serialized_end=611
-  _globals['_WRITEREQUEST']._serialized_start=614
-  _globals['_WRITEREQUEST']._serialized_end=743
-  _globals['_WRITERESPONSE']._serialized_start=745
-  _globals['_WRITERESPONSE']._serialized_end=780
-  _globals['_READREQUEST']._serialized_start=782
-  _globals['_READREQUEST']._serialized_end=864
-  _globals['_READRESPONSE']._serialized_start=866
-  _globals['_READRESPONSE']._serialized_end=926
-  _globals['_COPYENTRY']._serialized_start=928
-  _globals['_COPYENTRY']._serialized_end=1047
-  _globals['_MEMORYSERVICE']._serialized_start=1170
-  _globals['_MEMORYSERVICE']._serialized_end=1558
+  _globals['_ALLOCATERESPONSE']._serialized_end=245
+  _globals['_FREEREQUEST']._serialized_start=247
+  _globals['_FREEREQUEST']._serialized_end=313
+  _globals['_FREERESPONSE']._serialized_start=315
+  _globals['_FREERESPONSE']._serialized_end=329
+  _globals['_FILLREQUEST']._serialized_start=331
+  _globals['_FILLREQUEST']._serialized_end=448
+  _globals['_FILLRESPONSE']._serialized_start=450
+  _globals['_FILLRESPONSE']._serialized_end=464
+  _globals['_COPYREQUEST']._serialized_start=467
+  _globals['_COPYREQUEST']._serialized_end=625
+  _globals['_COPYRESPONSE']._serialized_start=627
+  _globals['_COPYRESPONSE']._serialized_end=641
+  _globals['_WRITEREQUEST']._serialized_start=644
+  _globals['_WRITEREQUEST']._serialized_end=773
+  _globals['_WRITERESPONSE']._serialized_start=775
+  _globals['_WRITERESPONSE']._serialized_end=810
+  _globals['_READREQUEST']._serialized_start=812
+  _globals['_READREQUEST']._serialized_end=894
+  _globals['_READRESPONSE']._serialized_start=896
+  _globals['_READRESPONSE']._serialized_end=956
+  _globals['_COPYENTRY']._serialized_start=958
+  _globals['_COPYENTRY']._serialized_end=1077
+  _globals['_MEMORYSERVICE']._serialized_start=1200
+  _globals['_MEMORYSERVICE']._serialized_end=1588
 # @@protoc_insertion_point(module_scope)

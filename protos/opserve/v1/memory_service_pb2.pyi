@@ -80,17 +80,24 @@ class AllocateResponse(_message.Message):
 
     BUFFER_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    SLAB_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
     buffer: _builtins.int
     size_bytes: _builtins.int
+    slab: _builtins.int
+    """Where the session's client has mapped it: a slab of shared memory, and its first byte there. 0: in no mapped slab."""
+    offset: _builtins.int
     def __init__(
         self,
         *,
         buffer: _builtins.int = ...,
         size_bytes: _builtins.int = ...,
+        slab: _builtins.int = ...,
+        offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffer", b"buffer", "offset", b"offset", "size_bytes", b"size_bytes", "slab", b"slab"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

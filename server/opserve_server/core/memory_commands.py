@@ -58,7 +58,10 @@ async def _allocate(session: Session, command: Allocate) -> Allocated:
     memory = session.memory
     region = memory.allocate_hidden(size) if command.workspace_of else memory.allocate(size)
     session.buffers.put(handle, Buffer(handle, region, session.memory))
-    return Allocated(buffer=handle, size_bytes=size)
+    if not memory.is_mapped(region):
+        return Allocated(buffer=handle, size_bytes=size)
+    # Its client knows the slab already: it need not ask where this buffer is.
+    return Allocated(buffer=handle, size_bytes=size, slab=region.slab, offset=region.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

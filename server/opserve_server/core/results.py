@@ -17,10 +17,14 @@ class Allocated:
     Attributes:
         buffer: Handle of the buffer.
         size_bytes: Its size, bytes.
+        slab: Its slab of shared memory, if the session's client has mapped that; else 0.
+        offset: Its first byte there.
     """
 
     buffer: int
     size_bytes: int
+    slab: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

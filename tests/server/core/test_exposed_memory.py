@@ -28,6 +28,21 @@ async def test_an_exposed_buffer_is_where_the_session_reads_and_writes(caller: C
     assert content.data == b"\7" * size
 
 
+async def test_an_allocation_says_its_place_in_a_slab_that_the_client_has_mapped(
+    caller: Caller,
+) -> None:
+    command = c.Allocate(size_bytes=SIZE)
+    first = await caller.run(command)
+    assert (first.slab, first.offset) == (0, 0)
+    found = map_buffer(caller, first.buffer)
+    assert found is not None
+    second = await caller.run(command)
+    assert (second.slab, second.offset) == (found.slab.id, found.offset + SIZE)
+    planned = await caller.plan()
+    workspace = await caller.run(c.Allocate(workspace_of=planned.executor))
+    assert (workspace.slab, workspace.offset) == (0, 0), "no client maps a workspace"
+
+
 async def test_a_workspace_that_a_client_maps_is_replaced(caller: Caller) -> None:
     caller.device.auto = True
     planned = await caller.plan()
