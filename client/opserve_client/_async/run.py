@@ -99,17 +99,14 @@ async def _run_in_steps(
     if error:
         raise error
     reads = results[len(results) - len(small) :]
-    found = {name: bytearray(one.read.data) for name, one in zip(small, reads, strict=True)}
-    # The caller frees the buffers next, which fails if the session has ended meanwhile.
-    return {
-        name: elements_of(
-            spec,
-            found[name]
-            if name in found
-            else await calls.read(read_request(placed[name]), new=new.get(name)),
-        )
-        for name, spec in prepared.results.items()
+    spans: dict[str, bytearray | memoryview] = {
+        name: bytearray(one.read.data) for name, one in zip(small, reads, strict=True)
     }
+    for name in prepared.results:
+        if name not in spans:
+            # The caller frees the buffers next, which fails if the session has ended meanwhile.
+            spans[name] = await calls.read(read_request(placed[name]), new=new.get(name))
+    return {name: elements_of(spec, spans[name]) for name, spec in prepared.results.items()}
 
 
 async def _free(calls: AsyncSessionCalls, made: DeviceObjects) -> None:

@@ -100,17 +100,14 @@ def _run_in_steps(
     if error:
         raise error
     reads = results[len(results) - len(small) :]
-    found = {name: bytearray(one.read.data) for name, one in zip(small, reads, strict=True)}
-    # The caller frees the buffers next, which fails if the session has ended meanwhile.
-    return {
-        name: elements_of(
-            spec,
-            found[name]
-            if name in found
-            else calls.read(read_request(placed[name]), new=new.get(name)),
-        )
-        for name, spec in prepared.results.items()
+    spans: dict[str, bytearray | memoryview] = {
+        name: bytearray(one.read.data) for name, one in zip(small, reads, strict=True)
     }
+    for name in prepared.results:
+        if name not in spans:
+            # The caller frees the buffers next, which fails if the session has ended meanwhile.
+            spans[name] = calls.read(read_request(placed[name]), new=new.get(name))
+    return {name: elements_of(spec, spans[name]) for name, spec in prepared.results.items()}
 
 
 def _free(calls: SessionCalls, made: DeviceObjects) -> None:

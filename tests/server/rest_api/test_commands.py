@@ -152,7 +152,8 @@ async def test_a_batch_reaches_the_core_in_order_and_is_answered_in_order(
     assert service.asked == [(SESSION, "once", COMMANDS)]
     results = response.json()["results"]
     assert [list(result) for result in results] == [[snake(type(c))] for c in COMMANDS]
-    assert results[0] == {"allocate": {"buffer": 7, "size_bytes": 64}}
+    allocated = {"buffer": 7, "size_bytes": 64, "slab": 0, "offset": 0}
+    assert results[0] == {"allocate": allocated}
     assert results[1] == {"free": {}}
     assert base64.b64decode(results[4]["read"]["data"], validate=True) == b"\xfb\xff\xfe"
 

@@ -226,16 +226,9 @@ def _entries(operand: OuterOperand, rows: tuple[int, int], pixels: int) -> tuple
 
 
 @compiled()
-def _fill_pixels(stage: OuterStage, scratch: Floats, block: Quad, tap: int) -> int:
-    """Fills the table with the pixels of a block that meet under a tap; returns their number.
-
-    The two places of a pixel are halves of a number of 64 bits, left's the lower one. So a row of
-    pixels is a row of numbers with equal steps. Of BF16 pairs, every other pixel is in the table.
-    """
+def _box_of(stage: OuterStage, block: Quad, taps: Triple) -> tuple[Triple, Triple]:
+    """The first of a block's output positions at which a tap reads the image; one past the last."""
     shape, axis = stage.geometry, stage.block_axis
-    image, output, stride = shape.input_size, shape.output_size, shape.stride
-    dilation, padding = shape.dilation, shape.padding
-    taps = _tap_of(shape, tap)
     d_first, d_last = _meeting(shape, 0, taps[0])
     h_first, h_last = _meeting(shape, 1, taps[1])
     w_first, w_last = _meeting(shape, 2, taps[2])
@@ -246,13 +239,28 @@ def _fill_pixels(stage: OuterStage, scratch: Floats, block: Quad, tap: int) -> i
         h_first, h_last = max(h_first, top), min(h_last, bottom)
     else:
         w_first, w_last = max(w_first, top), min(w_last, bottom)
+    return (d_first, h_first, w_first), (d_last, h_last, w_last)
+
+
+@compiled()
+def _fill_pixels(stage: OuterStage, scratch: Floats, block: Quad, tap: int) -> int:
+    """Fills the table with the pixels of a block that meet under a tap; returns their number.
+
+    The two places of a pixel are halves of a number of 64 bits, left's the lower one. So a row of
+    pixels is a row of numbers with equal steps. Of BF16 pairs, every other pixel is in the table.
+    """
+    shape, axis = stage.geometry, stage.block_axis
+    image, output, stride = shape.input_size, shape.output_size, shape.stride
+    dilation, padding = shape.dilation, shape.padding
+    taps = _tap_of(shape, tap)
+    firsts, lasts = _box_of(stage, block, taps)
     low, high = _image_rows(stage, block)
     output_row = _row_pixels((output[0], output[1], output[2]), axis)
     image_row = _row_pixels((image[0], image[1], image[2]), axis)
     # The image's position under the output's first one.
     at = (taps[0] * dilation[0] - padding[0]) * image[1] + taps[1] * dilation[1] - padding[1]
     at = at * image[2] + taps[2] * dilation[2] - padding[2]
-    y_start, y_step = _entries(stage.output, (top, bottom), output_row)
+    y_start, y_step = _entries(stage.output, (block[2], block[2] + block[3]), output_row)
     x_start, x_step = _entries(stage.image, (low, high), image_row)
     x_unit, y_unit = (_RIGHT, 1) if stage.image_is_right else (1, _RIGHT)
     start, i_step = x_start * x_unit + y_start * y_unit, x_step * x_unit + y_step * y_unit
@@ -260,14 +268,14 @@ def _fill_pixels(stage: OuterStage, scratch: Floats, block: Quad, tap: int) -> i
     w_step = stride[2] * x + y
     h_step = stride[1] * image[2] * x + output[2] * y
     d_step = stride[0] * image[1] * image[2] * x + output[1] * output[2] * y
-    start += at * x + w_first * w_step
-    apart, width = 1 + stage.pairs, max(0, w_last - w_first)
+    start += at * x + firsts[2] * w_step
+    apart, width = 1 + stage.pairs, max(0, lasts[2] - firsts[2])
     count, alone, done = -(-width // apart), width % apart, 0
     pixels = scratch[stage.pixels :].view(np.int64)
     # Pixels that meet, in the order of the output.
     for i in range(block[1]):
-        for d in range(d_first, d_last):
-            for h in range(h_first, h_last):
+        for d in range(firsts[0], lasts[0]):
+            for h in range(firsts[1], lasts[1]):
                 row = pixels[done : done + count]
                 first = start + i * i_step + d * d_step + h * h_step
                 for w in range(count):
