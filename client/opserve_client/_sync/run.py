@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 
 from opserve.v1.command_service_pb2 import Command
-from opserve.v1.memory_service_pb2 import WriteRequest
+from opserve.v1.memory_service_pb2 import AllocateResponse, WriteRequest
 from opserve_client._sync.session_calls import SessionCalls
 from opserve_client.call_shapes import remember, shape_of
 from opserve_client.errors import OpserveError, is_unknown_call
@@ -82,10 +82,7 @@ def _run_in_steps(
         for part, result in zip(prepared.parts, results[2::2], strict=True)
     }
     buffers = {name: allocated.buffer for name, allocated in new.items()}
-    for part in prepared.parts:
-        if part.data and not part.is_small:
-            request = WriteRequest(buffer=buffers[part.name])
-            calls.write(request, part.data, new=new[part.name])
+    _write_large(calls, prepared, new)
     placed = prepared.placed(buffers)
     small = [name for name in prepared.results if is_small(placed[name])]
     # Small tensors go with phase two: a request for each would take longer than its copy.
@@ -108,6 +105,15 @@ def _run_in_steps(
             # The caller frees the buffers next, which fails if the session has ended meanwhile.
             spans[name] = calls.read(read_request(placed[name]), new=new.get(name))
     return {name: elements_of(spec, spans[name]) for name, spec in prepared.results.items()}
+
+
+def _write_large(
+    calls: SessionCalls, prepared: Prepared, new: Mapping[str, AllocateResponse]
+) -> None:
+    for part in prepared.parts:
+        if part.data and not part.is_small:
+            request = WriteRequest(buffer=new[part.name].buffer)
+            calls.write(request, part.data, new=new[part.name])
 
 
 def _free(calls: SessionCalls, made: DeviceObjects) -> None:
