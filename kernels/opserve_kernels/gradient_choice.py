@@ -57,12 +57,13 @@ def choices(
 ) -> list[Choice]:
     """Choices of algorithms: the fastest first, then those that mostly need less workspace.
 
-    Requested algorithms stay in every choice. Where results must not depend on the size of the
-    batch, there is one choice: whether a call keeps within a workspace depends on that size.
+    Requested algorithms stay in every choice.
     """
-    # Checked before anything else: a workspace limit must not select another algorithm here.
     if options.batch_consistent:
-        return [{product: _batch_consistent(part, options) for product, part in _parts(gradients)}]
+        consistent = {
+            product: _batch_consistent(part, options) for product, part in _parts(gradients)
+        }
+        return [consistent, {product: _columns(part) for product, part in _parts(gradients)}]
     fastest = {product: _fastest(part, options) for product, part in _parts(gradients)}
     direct = {
         product: _direct(part) if fastest[product] in _GIVES_UP else fastest[product]
@@ -158,9 +159,12 @@ def _batch_consistent(part: Gradients, options: PlanOptions) -> Algorithm | None
     products of a result in the same order.
     """
     algorithm = _fastest(part, options)
-    if algorithm is Algorithm.COLUMNS and part.grad_weight is None:
-        return Algorithm.COLUMNS_BY_ENTRY
-    return algorithm
+    return _columns(part) if algorithm is Algorithm.COLUMNS else algorithm
+
+
+def _columns(part: Gradients) -> Algorithm:
+    """Columns whose sums for an entry do not depend on the rest of the batch."""
+    return Algorithm.COLUMNS if part.grad_weight else Algorithm.COLUMNS_BY_ENTRY
 
 
 def _preferred(part: Gradients, costs: Mapping[Way, float]) -> Way:

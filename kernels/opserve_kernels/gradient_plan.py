@@ -36,6 +36,7 @@ IN_TENSOR = -1
 """In place of the block of a stage of sums: the image is summed in its tensor."""
 
 _SUM_ELEMENTS = 1 << 12  # elements that are summed in lanes at a time
+_MOST_WORKSPACE_BYTES = 1 << 33  # places in tables are int32, of float32 values
 _CACHED_VALUES = 1 << 22  # of image and output, 16 MiB: what a last-level cache holds of a call
 
 
@@ -92,6 +93,10 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
     # Tried in this order: the fastest algorithms on all threads, then on one thread, which needs
     # the workspace of one share, then choices of less workspace. The first plan within the limit
     # wins; if none is, the smallest plan.
+    limit = _MOST_WORKSPACE_BYTES
+    # Where results must not depend on the size of the batch, neither may the algorithm.
+    if options.workspace_limit is not None and not options.batch_consistent:
+        limit = min(limit, options.workspace_limit)
     fastest, *others = choices(gradients, requested, options)
     plans: list[Plan] = []
     for choice, threads in ((fastest, options.threads), *((way, 1) for way in (fastest, *others))):
@@ -100,7 +105,7 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
         if len(plan.parameters) > PARAMETERS_LIMIT:
             continue
         plans.append(plan)
-        if options.workspace_limit is None or plan.workspace_size <= options.workspace_limit:
+        if plan.workspace_size <= limit:
             return plan
     return min(plans, key=lambda plan: plan.workspace_size)
 

@@ -1,9 +1,9 @@
-"""Compilation of every loop: two decorators, so that all kernels have the same options.
+"""Compilation of every loop: three decorators, so that all kernels have the same options.
 
-`entry` is for functions that Python calls, `compiled` for functions that loops call: an entry point
-from Python takes as long to compile, and a worker as long to load, as a small loop. Each function
-is compiled for the signature that it names (so here, unlike elsewhere, helpers are above their
-callers).
+`entry` is for functions that Python calls, `compiled` for functions that loops call, and `inlined`
+for those that make views: an entry point from Python takes as long to compile, and a worker as long
+to load, as a small loop. Each function is compiled for the signature that it names (so here, unlike
+elsewhere, helpers are above their callers).
 
 Numba copies a called function into its caller, and compiles all of it again with every caller. Here
 only functions without a loop are copied; they are compiled with their callers. A function with a
@@ -108,7 +108,8 @@ def entry(
 def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """A function that Python calls as it is, and whose statements numba copies into loops.
 
-    Only such functions may return a view of an array: loops count no references.
+    Without counts of references, numba lets no loop return a view that it made: the view is made
+    where it is used.
     """
     copied: Any = _Inlined(function, targetoptions=_OPTIONS | {"inline": "always"})
     return copied  # type: ignore[no-any-return]  # numba's

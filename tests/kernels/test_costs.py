@@ -4,13 +4,19 @@ from typing import Any
 
 import pytest
 
+from opserve_kernels.algorithms.correlation.layout import GATHER
+from opserve_kernels.algorithms.correlation.plan import Correlation
+from opserve_kernels.algorithms.direct.cost import weight_costs
 from opserve_kernels.algorithms.host import LANES, TILE_ROWS
+from opserve_kernels.algorithms.names import Algorithm
 from opserve_kernels.algorithms.winograd.cost import MULTIPLY_ADD, transformed_cost
 from opserve_kernels.algorithms.winograd.tiling import Tiling
 from opserve_kernels.convolution import Convolution
 from opserve_kernels.costs import _direct_cost
-from opserve_kernels.gradients import Product
+from opserve_kernels.gradients import Operand, Product
+from opserve_kernels.number_formats import FLOAT
 from opserve_kernels.shares import _divided, _Division
+from opserve_kernels.tensor import DataType
 
 ONE: tuple[int, int, int] = (1, 1, 1)
 
@@ -33,6 +39,12 @@ def convolution(
         padding=around,
         dilation=ONE,
     )
+
+
+def plane(channels: int, positions: int) -> Operand:
+    """A tensor of channels and positions."""
+    parts = (((channels, positions),), ((1, 0), (1, 0), (1, 0), (positions, 1)))
+    return Operand(place=0, dtype=DataType.FLOAT, parts=parts, number_format=FLOAT)
 
 
 @pytest.mark.parametrize("product", Product)
@@ -74,3 +86,17 @@ def test_the_longest_part_runs_first_so_that_shares_end_together() -> None:
     ]
     _, shares = _divided(ways, 2)
     assert [sum(way.cost for way, _ in share) for share in shares] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("channels", [TILE_ROWS, LANES, 2 * LANES, 3 * LANES])
+def test_products_of_pairs_cost_less_than_those_of_single_values(channels: int) -> None:
+    one = convolution(inputs=channels, outputs=channels, edge=56)
+    product = Correlation(
+        direction=GATHER,
+        convolution=one,
+        source=plane(channels, one.input_pixels),
+        weight=plane(channels, channels * one.taps),
+        result=plane(channels, one.output_pixels),
+    )
+    costs = weight_costs(product, pairs=True)
+    assert costs[Algorithm.PAIRS] < 0.95 * costs[Algorithm.OUTER]

@@ -76,12 +76,12 @@ async def _run_in_steps(
         raise error
     executor = results[0].get_workspace_size.executor
     workspace = results[1].allocate.buffer
-    new = {
+    allocated = {
         part.name: result.allocate
         for part, result in zip(prepared.parts, results[2::2], strict=True)
     }
-    buffers = {name: allocated.buffer for name, allocated in new.items()}
-    await _write_large(calls, prepared, new)
+    buffers = {name: answer.buffer for name, answer in allocated.items()}
+    await _write_large(calls, prepared, allocated)
     placed = prepared.placed(buffers)
     small = [name for name in prepared.results if is_small(placed[name])]
     # Small tensors go with phase two: a request for each would take longer than its copy.
@@ -102,17 +102,17 @@ async def _run_in_steps(
     for name in prepared.results:
         if name not in spans:
             # The caller frees the buffers next, which fails if the session has ended meanwhile.
-            spans[name] = await calls.read(read_request(placed[name]), new=new.get(name))
+            spans[name] = await calls.read(read_request(placed[name]), new=allocated.get(name))
     return {name: elements_of(spec, spans[name]) for name, spec in prepared.results.items()}
 
 
 async def _write_large(
-    calls: AsyncSessionCalls, prepared: Prepared, new: Mapping[str, AllocateResponse]
+    calls: AsyncSessionCalls, prepared: Prepared, allocated: Mapping[str, AllocateResponse]
 ) -> None:
     for part in prepared.parts:
         if part.data and not part.is_small:
-            request = WriteRequest(buffer=new[part.name].buffer)
-            await calls.write(request, part.data, new=new[part.name])
+            new = allocated[part.name]
+            await calls.write(WriteRequest(buffer=new.buffer), part.data, new=new)
 
 
 async def _free(calls: AsyncSessionCalls, made: DeviceObjects) -> None:

@@ -77,12 +77,12 @@ def _run_in_steps(
         raise error
     executor = results[0].get_workspace_size.executor
     workspace = results[1].allocate.buffer
-    new = {
+    allocated = {
         part.name: result.allocate
         for part, result in zip(prepared.parts, results[2::2], strict=True)
     }
-    buffers = {name: allocated.buffer for name, allocated in new.items()}
-    _write_large(calls, prepared, new)
+    buffers = {name: answer.buffer for name, answer in allocated.items()}
+    _write_large(calls, prepared, allocated)
     placed = prepared.placed(buffers)
     small = [name for name in prepared.results if is_small(placed[name])]
     # Small tensors go with phase two: a request for each would take longer than its copy.
@@ -103,17 +103,17 @@ def _run_in_steps(
     for name in prepared.results:
         if name not in spans:
             # The caller frees the buffers next, which fails if the session has ended meanwhile.
-            spans[name] = calls.read(read_request(placed[name]), new=new.get(name))
+            spans[name] = calls.read(read_request(placed[name]), new=allocated.get(name))
     return {name: elements_of(spec, spans[name]) for name, spec in prepared.results.items()}
 
 
 def _write_large(
-    calls: SessionCalls, prepared: Prepared, new: Mapping[str, AllocateResponse]
+    calls: SessionCalls, prepared: Prepared, allocated: Mapping[str, AllocateResponse]
 ) -> None:
     for part in prepared.parts:
         if part.data and not part.is_small:
-            request = WriteRequest(buffer=new[part.name].buffer)
-            calls.write(request, part.data, new=new[part.name])
+            new = allocated[part.name]
+            calls.write(WriteRequest(buffer=new.buffer), part.data, new=new)
 
 
 def _free(calls: SessionCalls, made: DeviceObjects) -> None:

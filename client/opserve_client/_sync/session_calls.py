@@ -128,7 +128,7 @@ class SessionCalls:
         Args:
             request: The buffer and the place of the bytes.
             data: The bytes.
-            new: The answer to its allocation, if only this call knows the buffer.
+            new: The answer to its allocation, where no queued work uses the buffer.
         """
         request.session = self.session
         target = self._mapped(request.buffer, request.offset, len(data), new)
@@ -198,7 +198,10 @@ class SessionCalls:
     def _mapped(
         self, buffer: int, offset: int, size_bytes: int, new: AllocateResponse | None
     ) -> Array | None:
-        """Maps a range of a buffer once no queued work uses it; None: send the bytes by stream."""
+        """Maps a range of a buffer once no queued work uses it; None: send the bytes by stream.
+
+        Of a new buffer, the caller knows that none does.
+        """
         if size_bytes <= SMALL_BYTES:
             return None
         if new is not None:

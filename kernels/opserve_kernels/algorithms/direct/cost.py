@@ -27,7 +27,7 @@ PAIR_PRODUCTS = 0.6
 # takes one; only their relation matters to the choice.
 _COPY_CYCLES = 0.4  # of a value into a panel
 _RUN_CYCLES = 8.0  # of starting a run of them
-_IN_PLACE = 1.15  # of a multiply-add whose vector is read in the padded copy, across two lines
+_ACROSS_LINES = 1.15  # of a multiply-add whose vector is read in the padded copy, across two lines
 
 _DOT_CYCLES = 1.05  # of a multiply-add, with its loads
 _LOAD_CYCLES = 2.5  # of a value into a padded copy
@@ -56,7 +56,7 @@ def image_costs(product: Correlation) -> dict[Algorithm, float]:
     if product.convolution.taps == 1 and blocks.channel_step:
         return {Algorithm.PACKED: gathered}
     flat = packed.blocks_of(product, Algorithm.FLAT)
-    looked_up = _IN_PLACE * multiplying * _in_vectors(flat.flat_positions, flat.pixels)
+    looked_up = _ACROSS_LINES * multiplying * _in_vectors(flat.flat_positions, flat.pixels)
     return {Algorithm.PACKED: gathered, Algorithm.FLAT: looked_up}
 
 
@@ -118,8 +118,8 @@ def _turn_cycles(products: float, left: int, right: int) -> float:
     whole, rest = divmod(left, TILE_ROWS)
     for rows, tiles in ((TILE_ROWS, whole), (whole_rows(rest), 1 if rest else 0)):
         # Few sums wait for the loads of their factors.
-        tile = max(products * rows * vectors, rows + vectors + _PLACES_CYCLES)
-        cycles += turns * tiles * (tile + _TURN_CYCLES)
+        tile = max(rows * vectors, rows + vectors + _PLACES_CYCLES)
+        cycles += products * turns * tiles * (tile + _TURN_CYCLES)
     return cycles
 
 
