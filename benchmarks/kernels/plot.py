@@ -90,7 +90,8 @@ def _draw_suites(axes: Axes, lines: Sequence[Line], setting: Setting) -> None:
         target = mean_target(suite, setting.family)
         if target is not None:
             axes.plot([place], [target], "*", color="green", ms=10)
-    axes.set_xticks(range(len(Suite)), [suite.value for suite in Suite], rotation=30, fontsize=9)
+    names = [suite.value for suite in Suite]
+    axes.set_xticks(range(len(names)), names, rotation=30, ha="right", fontsize=9)
     axes.axhline(1, color="black", lw=0.8)
     _show_ratios(axes, "y")
     axes.set_title("all suites: shapes, geometric mean, goal (star)", fontsize=10)
