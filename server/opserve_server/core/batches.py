@@ -8,9 +8,12 @@ from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import CallTooLarge, OpserveError, unraised
 from opserve_server.core.limits import Limits
 from opserve_server.core.memory_commands import Read, Write
-from opserve_server.core.results import Failed, Result
+from opserve_server.core.operator_commands import Executed
+from opserve_server.core.results import Done, Failed, Result
 from opserve_server.core.session import Session
+from opserve_server.core.stream_commands import SynchronizeStream
 from opserve_server.core.time_slices import ITEMS_PER_SLICE, end_slice
+from opserve_server.core.work import KernelRun
 
 
 def check_count(commands: int, limits: Limits) -> None:
@@ -27,13 +30,24 @@ def check_batch(commands: Sequence[Command], limits: Limits) -> None:
 
 
 async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> list[Result]:
-    """Runs commands in order up to the first failure, whose Failed is the last result."""
+    """Runs commands in order up to the first failure, whose Failed is the last result.
+
+    A stream reports each failure to one wait, which may be that of another batch, and the first of
+    several failures only. So a wait also fails if a call of its own batch did.
+    """
     results: list[Result] = []
+    executed: list[KernelRun] = []
     for number, command in enumerate(commands, 1):
         handler = HANDLERS[type(command)]
         try:
             session.check_open()
-            results.append(await handler.run(session, command))
+            result = await handler.run(session, command)
+            if isinstance(result, Executed):
+                executed.append(result.work)
+                result = Done()
+            elif isinstance(command, SynchronizeStream):
+                _check_all(executed)
+            results.append(result)
         except OpserveError as error:
             # Without its traceback: the result may be kept for retries.
             results.append(Failed(error=unraised(error)))
@@ -41,6 +55,13 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
         if handler.long or number % ITEMS_PER_SLICE == 0:
             await end_slice()
     return results
+
+
+def _check_all(executed: Sequence[KernelRun]) -> None:
+    """Raises the first failure of these calls, of those that are done."""
+    for work in executed:
+        if work.error is not None:
+            raise work.error
 
 
 def _inline_bytes(command: Command) -> int:

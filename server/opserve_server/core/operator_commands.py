@@ -116,7 +116,18 @@ class Execute:
     cold_caches: bool = False
 
 
-async def _execute(session: Session, command: Execute) -> Done:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Executed(Done):
+    """An execution has begun.
+
+    Attributes:
+        work: Its work, which has its failure once it is done.
+    """
+
+    work: KernelRun
+
+
+async def _execute(session: Session, command: Execute) -> Executed:
     if command.executor == 0:
         raise null_argument("executor")
     executor = session.executors.get(command.executor)
@@ -137,7 +148,7 @@ async def _execute(session: Session, command: Execute) -> Done:
     keep_until_done(session, work, buffers)
     if not executor.repeatable:
         session.executors.remove(command.executor)
-    return Done()
+    return Executed(work=work)
 
 
 def check_accepts_calls(session: Session) -> None:

@@ -1,11 +1,13 @@
-"""Batches of commands: others have their turn between the commands of a long one."""
+"""Batches of commands: others have their turn between them, and each waits for its own calls."""
 
 import asyncio
 
 from opserve_server.core.principal import LOCAL
+from opserve_server.core.results import Done, Failed
 from opserve_server.core.time_slices import ITEMS_PER_SLICE
+from opserve_server.pool.device import KernelFailed
 from server.core import every_command as c
-from server.core.caller import Caller
+from server.core.caller import Caller, on
 
 
 async def turns_within(caller: Caller, batch: list[c.Command]) -> int:
@@ -29,3 +31,29 @@ async def test_small_commands_share_a_turn_and_a_long_batch_yields(caller: Calle
 async def test_commands_that_may_take_long_yield_one_by_one(caller: Caller) -> None:
     batch: list[c.Command] = [c.Allocate(size_bytes=8)] * 4
     assert await turns_within(caller, batch) >= 4
+
+
+async def test_two_batches_report_the_failures_of_their_own_calls(caller: Caller) -> None:
+    """A stream reports the first failure only, to one wait: the other batch has no result."""
+    calls = [await caller.repeatable() for _ in range(2)]
+    pause = c.Allocate(size_bytes=8)  # the other batch begins meanwhile
+    batches = [
+        asyncio.create_task(
+            caller.service.submit(LOCAL, caller.name, [call, pause, c.SynchronizeStream()])
+        )
+        for call in calls
+    ]
+    await asyncio.sleep(1)
+    for held in list(caller.device.held):
+        caller.device.finish(held, KernelFailed())
+    for batch in batches:
+        *_, waited = await batch
+        assert isinstance(waited, Failed)
+    await caller.run(c.SynchronizeStream())
+
+
+async def test_a_wait_of_a_batch_succeeds_with_its_own_calls(caller: Caller) -> None:
+    call = await caller.repeatable()
+    caller.device.auto = True
+    batch: list[c.Command] = [call, on(call, 0), c.SynchronizeStream()]
+    assert await caller.service.submit(LOCAL, caller.name, batch) == [Done()] * 3
