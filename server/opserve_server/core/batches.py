@@ -8,8 +8,8 @@ from opserve_server.core.commands import HANDLERS, Command
 from opserve_server.core.errors import CallTooLarge, OpserveError, unraised
 from opserve_server.core.limits import Limits
 from opserve_server.core.memory_commands import Read, Write
-from opserve_server.core.operator_commands import Executed
-from opserve_server.core.results import Done, Failed, Result
+from opserve_server.core.operator_commands import Execute
+from opserve_server.core.results import Failed, Result
 from opserve_server.core.session import Session
 from opserve_server.core.stream_commands import SynchronizeStream
 from opserve_server.core.time_slices import ITEMS_PER_SLICE, end_slice
@@ -36,15 +36,15 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
     several failures only. So a wait also fails if a call of its own batch did.
     """
     results: list[Result] = []
-    executed: list[KernelRun] = []
+    executed: list[KernelRun | None] = []
     for number, command in enumerate(commands, 1):
         handler = HANDLERS[type(command)]
         try:
             session.check_open()
             result = await handler.run(session, command)
-            if isinstance(result, Executed):
-                executed.append(result.work)
-                result = Done()
+            if isinstance(command, Execute):
+                # No other batch has had a turn since.
+                executed.append(session.streams.get(command.stream).newest)
             elif isinstance(command, SynchronizeStream):
                 _check_all(executed)
             results.append(result)
@@ -57,10 +57,10 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
     return results
 
 
-def _check_all(executed: Sequence[KernelRun]) -> None:
+def _check_all(executed: Sequence[KernelRun | None]) -> None:
     """Raises the first failure of these calls, of those that are done."""
     for work in executed:
-        if work.error is not None:
+        if work is not None and work.error is not None:
             raise work.error
 
 

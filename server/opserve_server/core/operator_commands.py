@@ -116,18 +116,7 @@ class Execute:
     cold_caches: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Executed(Done):
-    """An execution has begun.
-
-    Attributes:
-        work: Its work, which has its failure once it is done.
-    """
-
-    work: KernelRun
-
-
-async def _execute(session: Session, command: Execute) -> Executed:
+async def _execute(session: Session, command: Execute) -> Done:
     if command.executor == 0:
         raise null_argument("executor")
     executor = session.executors.get(command.executor)
@@ -148,7 +137,7 @@ async def _execute(session: Session, command: Execute) -> Executed:
     keep_until_done(session, work, buffers)
     if not executor.repeatable:
         session.executors.remove(command.executor)
-    return Executed(work=work)
+    return Done()
 
 
 def check_accepts_calls(session: Session) -> None:

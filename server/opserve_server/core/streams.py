@@ -58,6 +58,7 @@ class Stream:
 
     Attributes:
         error: The first failure that no synchronise has raised yet.
+        newest: The call that was submitted last.
         history: Outcomes of its work.
     """
 
@@ -76,6 +77,7 @@ class Stream:
         self.handle = handle
         self.account = account
         self.error: ExecutionFailed | None = None
+        self.newest: KernelRun | None = None
         self.history = History(limit=history_limit)
         self._mode: FailureMode | None = None
         self._dispatcher = dispatcher
@@ -157,6 +159,8 @@ class Stream:
             entry.deadline = loop.call_later(work.timeout_s, self._miss_deadline, entry, work)
         # Even on an idle stream: all work takes the same path, and _advance sends it.
         self._queue.append(entry)
+        if isinstance(work, KernelRun):
+            self.newest = work
         self._advance()
 
     def take_error(self) -> ExecutionFailed | None:
