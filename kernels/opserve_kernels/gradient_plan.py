@@ -107,7 +107,9 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
         plans.append(plan)
         if plan.workspace_size <= limit:
             return plan
-    return min(plans, key=lambda plan: plan.workspace_size)
+    # Columns, the last choice, need no table.
+    fitting = [one for one in plans if one.workspace_size <= _MOST_WORKSPACE_BYTES]
+    return min(fitting or plans[-1:], key=lambda plan: plan.workspace_size)
 
 
 def _plan_with(choice: Choice, gradients: Gradients, options: PlanOptions) -> Plan:
