@@ -90,13 +90,13 @@ def plan_gradients(gradients: Gradients, profile: Profile, options: PlanOptions)
         requested = requested_algorithms(options.algorithms, possible(gradients, profile, options))
     if profile.is_reference:
         return plan_reference(gradients)
-    # Tried in this order: the fastest algorithms on all threads, then on one thread, which needs
-    # the workspace of one share, then choices of less workspace. The first plan within the limit
-    # wins; if none is, the smallest plan.
     limit = _MOST_WORKSPACE_BYTES
     # Where results must not depend on the size of the batch, neither may the algorithm.
     if options.workspace_limit is not None and not options.batch_consistent:
         limit = min(limit, options.workspace_limit)
+    # Tried in this order: the fastest algorithms on all threads, then on one thread, which needs
+    # the workspace of one share, then choices of less workspace. The first plan within the limit
+    # wins; if none is, the smallest plan.
     fastest, *others = choices(gradients, requested, options)
     plans: list[Plan] = []
     for choice, threads in ((fastest, options.threads), *((way, 1) for way in (fastest, *others))):

@@ -33,10 +33,10 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
     """Runs commands in order up to the first failure, whose Failed is the last result.
 
     A stream reports each failure to one wait, which may be that of another batch, and the first of
-    several failures only. So a wait also fails if a call of its own batch did.
+    several failures only. So a wait also fails if a call of its own batch on its stream did.
     """
     results: list[Result] = []
-    executed: list[KernelRun | None] = []
+    executed: dict[int, list[KernelRun | None]] = {}  # by stream
     for number, command in enumerate(commands, 1):
         handler = HANDLERS[type(command)]
         try:
@@ -44,9 +44,10 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
             result = await handler.run(session, command)
             if isinstance(command, Execute):
                 # No other batch has had a turn since.
-                executed.append(session.streams.get(command.stream).newest)
+                newest = session.streams.get(command.stream).newest
+                executed.setdefault(command.stream, []).append(newest)
             elif isinstance(command, SynchronizeStream):
-                _check_all(executed)
+                _check_all(executed.get(command.stream, ()))
             results.append(result)
         except OpserveError as error:
             # Without its traceback: the result may be kept for retries.
@@ -58,7 +59,7 @@ async def run_up_to_failure(session: Session, commands: Sequence[Command]) -> li
 
 
 def _check_all(executed: Sequence[KernelRun | None]) -> None:
-    """Raises the first failure of these calls, of those that are done."""
+    """Raises the first failure of these calls."""
     for work in executed:
         if work is not None and work.error is not None:
             raise work.error

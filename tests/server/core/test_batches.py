@@ -57,3 +57,15 @@ async def test_a_wait_of_a_batch_succeeds_with_its_own_calls(caller: Caller) -> 
     caller.device.auto = True
     batch: list[c.Command] = [call, on(call, 0), c.SynchronizeStream()]
     assert await caller.service.submit(LOCAL, caller.name, batch) == [Done()] * 3
+
+
+async def test_a_wait_of_a_batch_reports_no_failure_of_another_stream(caller: Caller) -> None:
+    call = await caller.repeatable()
+    (other,) = await caller.streams(1)
+    batch: list[c.Command] = [on(call, other), call, c.SynchronizeStream()]
+    running = asyncio.create_task(caller.service.submit(LOCAL, caller.name, batch))
+    await asyncio.sleep(1)
+    assert await caller.finish(KernelFailed()) == other
+    await caller.finish()
+    assert await running == [Done()] * 3
+    await caller.refused(c.SynchronizeStream(stream=other))
